@@ -1,0 +1,124 @@
+"""The closed vocabularies of the activation chain: the only home of stage, result, skip and drop words.
+
+Every mapping is word -> what it means to a person. The kernel emits these words, the event schemas and the
+API accept only these words, the pages and the glossary print these explanations. (Seed 001 §3, §10.3, §13.)
+"""
+
+from typing import Final
+
+Words = dict[str, str]
+
+TRIGGERS: Final[Words] = {
+    "task.priming": "the run started: knowledge is looked up for the task itself",
+    "tool.failed": "a tool was executed and ended in an error",
+    "mcp.first_call": "an MCP server was used successfully for the first time in the run",
+}
+
+# The order is the order of the chain: a hint never reaches a later stage without the earlier ones.
+STAGES: Final[Words] = {
+    "retrieved": "FindHints considered the item",
+    "offered": "Observation offered it as a hint",
+    "selected": "the kernel chose it within the budgets",
+    "injected": "its text stood in a request sent to the model",
+    "used": "there is evidence that the agent acted on it",
+}
+
+DELIVERY_STAGES: Final[Words] = {
+    "selected": STAGES["selected"],
+    "injected": STAGES["injected"],
+    "dropped": "it went no further; the drop reason says why",
+}
+
+ACTIVATION_RESULTS: Final[Words] = {
+    "success": "the search answered with at least one hint",
+    "empty": "the search answered: nothing known fits",
+    "timeout": "the search did not answer in time; the run went on",
+    "error": "the search failed or answered nonsense; the run went on",
+    "skipped": "no search was made; the skip reason says why",
+}
+
+SKIP_REASONS: Final[Words] = {
+    "duplicate_situation": "the same situation was already searched for in this run",
+    "turn_cap": "the limit of activations in one turn was reached, also at the boundary it was deferred to",
+    "run_cap": "the limit of activations in this run was reached",
+    "tool_cap": "this tool or server has used its share of this run's activations",
+    "final_turn": "the next request is the last one and offers no tools",
+    "activation_off": "runtime activation is switched off for this run",
+    "trigger_off": "this trigger is switched off for this run",
+    "no_diagnostic": "the failure left no text to search for",
+    "budget_spent": "the token budget for runtime hints is spent",
+    "run_ended": "the run ended before the search could be made",
+}
+
+# Why Observation held a candidate back: it was retrieved and never offered.
+HOLD_REASONS: Final[Words] = {
+    "already_issued": "its text already stands in this run's history",
+    "suppressed": "it was dropped earlier in this run and nothing has changed since",
+    "retired": "it was invalidated, superseded or corrected",
+    "ineligible_state": "its lifecycle state does not allow offering",
+    "duplicate_text": "a better ranked candidate has the same text",
+    "near_duplicate": "a better ranked candidate says almost the same",
+    "topic_cap": "two better ranked candidates share its first topic",
+    "gate": "its match was too weak to be worth a hint",
+    "limit": "the limit of hints in one answer was reached",
+    "skill_active": "an active skill already covers it",
+    "scope_mismatch": "it is about another tool, server, version or trigger",
+    "suspended": "it is suspended from runtime offers",
+}
+
+# Why the kernel dropped a hint that Observation had offered.
+DROP_REASONS: Final[Words] = {
+    "hint_limit": "the limit of hints in one activation was reached",
+    "activation_tokens": "it did not fit the tokens left for this activation",
+    "run_tokens": "it did not fit the runtime tokens left for this run",
+    "estimate_failed": "its size could not be estimated, so it was treated as too large",
+    "already_issued": "its text already stands in this run's history",
+    "holdout": "it was withheld on purpose to measure the effect of offering",
+    "shadow": "the run is in shadow mode: hints are retrieved and reported, never injected",
+    "run_ended": "the run ended before the next request was sent",
+}
+
+EFFECTS: Final[Words] = {
+    "none": "nothing was changed",
+    "applied": "the change was made",
+    "uncertain": "it is not known whether something was changed; check before repeating it",
+}
+
+TOOL_STATUSES: Final[Words] = {
+    "ok": "it did what was asked",
+    "failed": "it was executed and ended in an error",
+    "timed_out": "it was stopped at its time limit",
+    "blocked": "policy did not let it run",
+    "denied": "the envelope or a person refused it",
+    "cancelled": "the run was cancelled while it was pending",
+}
+
+RUN_STATUSES: Final[Words] = {
+    "running": "no terminal event has arrived",
+    "completed": "the agent gave its answer",
+    "failed": "the run ended in an error",
+    "cancelled": "a person or caller stopped it",
+    "escalated": "the agent asked for a person to decide",
+    "limit_reached": "a budget of the run was spent before the agent finished",
+}
+
+OUTCOMES: Final[Words] = {
+    "helpful": "the situation was resolved after the hint",
+    "harmful": "things went the same way or worse after the hint",
+    "neutral": "no difference was seen",
+}
+
+ITEM_STATES: Final[Words] = {
+    "proposed": "written down, not yet confirmed",
+    "confirmed": "confirmed by evidence or a curator",
+    "challenged": "evidence against it exists",
+    "at_risk": "something it rests on has changed",
+    "invalidated": "no longer true; retired",
+    "superseded": "replaced by a newer item; retired",
+    "corrected": "replaced by a corrected item; retired",
+}
+
+RETIRED_STATES: Final = ("invalidated", "superseded", "corrected")
+
+# What a delivery may not say: a hint never changes these. Kept here so that pages and docs state one rule.
+HINT_TYPE: Final = "temporality.memory"

@@ -1,0 +1,22 @@
+"""Text measures both sides of the wire must agree on: token estimate and clipping by code points."""
+
+CLIP_MARKER = "… [{n} more characters]"
+
+
+def estimate_tokens(text: str) -> int:
+    """Return the estimated token count of `text`: one token per started four code points."""
+    return -(-len(text) // 4)
+
+
+def clip(text: str, limit: int) -> str:
+    """Return `text` within `limit` code points; a cut text ends in a marker naming how much is missing.
+
+    `limit` is in code points and must leave room for the marker (64 is plenty); smaller limits cut hard.
+    """
+    if len(text) <= limit:
+        return text
+    marker = CLIP_MARKER.format(n=len(text) - limit)
+    keep = limit - len(marker)
+    if keep <= 0:
+        return text[:limit]
+    return text[:keep] + CLIP_MARKER.format(n=len(text) - keep)[: limit - keep]

@@ -1,0 +1,20 @@
+"""The Celery application: queue for folding runs, and the beat schedule of the sweeps."""
+
+import os
+
+from celery import Celery
+from django.conf import settings
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "debugger.settings")
+
+app = Celery("temporality")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(["ingest", "knowledge"])
+app.conf.task_ignore_result = True
+app.conf.task_acks_late = True
+app.conf.worker_prefetch_multiplier = 1
+app.conf.broker_connection_retry_on_startup = True
+app.conf.beat_schedule = {
+    "sweep-unfolded": {"task": "knowledge.sweep_unfolded", "schedule": settings.FOLD_SWEEP_SECONDS},
+    "make-partitions": {"task": "ingest.make_partitions", "schedule": 3600.0},
+}

@@ -1,0 +1,5 @@
+"""Pages of the inspector."""
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

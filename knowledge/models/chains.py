@@ -1,0 +1,129 @@
+"""What the fold derives from the journal: one summary a run, its activations, their candidates.
+
+Written only by `knowledge/chains.py`; every row names the fold version that derived it and can be rebuilt.
+A stage is a timestamp in the sender's Unix nanoseconds; a dropped hint keeps its earlier stamps. (Seed 001 §10.3, §13.)
+"""
+
+from django.db import models
+from ingest.models import Project
+
+
+class RunSummary(models.Model):
+    """One row a run, for lists and headers."""
+
+    pk = models.CompositePrimaryKey("project_id", "run_id")
+    project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    run_id = models.TextField()
+    status = models.TextField(default="running", help_text="a word of contract.stages.RUN_STATUSES")
+    status_reason = models.TextField(default="")
+    task = models.TextField(default="")
+    agent = models.TextField(default="")
+    model = models.TextField(default="")
+    parent_run_id = models.TextField(null=True)
+    team_root = models.TextField(null=True)
+    started_ns = models.BigIntegerField(null=True)
+    ended_ns = models.BigIntegerField(null=True)
+    limits = models.JSONField(default=dict)
+    switches = models.JSONField(default=dict)
+    answer = models.TextField(default="")
+    success = models.BooleanField(null=True, help_text="from run.outcome")
+    n_events = models.BigIntegerField(default=0)
+    n_turns = models.IntegerField(default=0)
+    n_tool_calls = models.IntegerField(default=0)
+    n_tools_failed = models.IntegerField(default=0)
+    n_activations = models.IntegerField(default=0, help_text="searches made, priming included; skipped ones not counted")
+    n_skipped = models.IntegerField(default=0)
+    n_retrieved = models.IntegerField(default=0)
+    n_offered = models.IntegerField(default=0)
+    n_injected = models.IntegerField(default=0)
+    n_dropped = models.IntegerField(default=0)
+    hint_tokens = models.IntegerField(default=0, help_text="runtime tokens used, priming not counted")
+    priming_tokens = models.IntegerField(default=0)
+    model_tokens = models.BigIntegerField(default=0, help_text="input + output as reported, else the request estimate")
+    fold_version = models.TextField()
+    folded_arrival = models.BigIntegerField()
+    folded_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "-started_ns"], name="run_summary_recent")]
+
+
+class Activation(models.Model):
+    """One search for knowledge, or one that was due and not made."""
+
+    pk = models.CompositePrimaryKey("project_id", "run_id", "activation_id")
+    project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    run_id = models.TextField()
+    activation_id = models.TextField()
+    trigger = models.TextField()
+    turn = models.BigIntegerField(null=True)
+    source_event_id = models.TextField(null=True)
+    tool = models.TextField(null=True)
+    mcp_server = models.TextField(null=True)
+    call_id = models.TextField(null=True)
+    situation_key = models.TextField(default="")
+    situation_class = models.TextField(default="")
+    fingerprint = models.TextField(default="")
+    query = models.TextField(default="")
+    requested_ns = models.BigIntegerField(null=True)
+    completed_ns = models.BigIntegerField(null=True)
+    deferred_ns = models.BigIntegerField(null=True)
+    duration_ms = models.FloatField(null=True, help_text="as the kernel waited")
+    search_ms = models.FloatField(null=True, help_text="inside Observation")
+    result = models.TextField(default="", help_text="a word of ACTIVATION_RESULTS, empty while it is open")
+    skip_reason = models.TextField(default="")
+    skip_detail = models.JSONField(default=dict, help_text="same_as, limit")
+    error = models.TextField(default="")
+    algorithm_version = models.TextField(default="")
+    matcher = models.TextField(default="")
+    n_retrieved = models.IntegerField(default=0)
+    n_offered = models.IntegerField(default=0)
+    n_selected = models.IntegerField(default=0)
+    n_injected = models.IntegerField(default=0)
+    n_dropped = models.IntegerField(default=0)
+    tokens = models.IntegerField(default=0)
+    tokens_left = models.IntegerField(null=True)
+    budget = models.JSONField(default=dict)
+    block = models.TextField(default="")
+    request_event_id = models.TextField(null=True, help_text="model.requested that carried the block")
+    position = models.IntegerField(null=True, help_text="0-based place of the block in that request")
+    query_diagnostics = models.JSONField(default=dict)
+    fold_version = models.TextField()
+
+
+class Candidate(models.Model):
+    """A knowledge item in one activation: how far it came and why it went no further."""
+
+    pk = models.CompositePrimaryKey("project_id", "run_id", "activation_id", "knowledge_id")
+    project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    run_id = models.TextField()
+    activation_id = models.TextField()
+    knowledge_id = models.TextField()
+    revision = models.IntegerField(null=True)
+    rank = models.IntegerField(null=True)
+    proposition = models.TextField(default="")
+    state = models.TextField(default="")
+    matched_by = models.JSONField(default=list)
+    scores = models.JSONField(default=dict)
+    tokens = models.IntegerField(null=True)
+    hold_reason = models.TextField(default="", help_text="a word of HOLD_REASONS: retrieved, never offered")
+    hint_id = models.TextField(null=True)
+    offered_ns = models.BigIntegerField(null=True)
+    selected_ns = models.BigIntegerField(null=True)
+    injected_ns = models.BigIntegerField(null=True)
+    dropped_ns = models.BigIntegerField(null=True)
+    drop_reason = models.TextField(default="", help_text="a word of DROP_REASONS")
+    drop_detail = models.JSONField(default=dict, help_text="needed, left, limit")
+    position = models.IntegerField(null=True)
+    request_event_id = models.TextField(null=True)
+    message_hash = models.TextField(default="")
+    used_ns = models.BigIntegerField(null=True)
+    ignored_ns = models.BigIntegerField(null=True)
+    usage_source = models.TextField(default="", help_text="reported or the heuristic's version")
+    evidence = models.JSONField(default=dict, help_text="event_id and the words that show it")
+    outcome = models.TextField(default="", help_text="a word of OUTCOMES")
+    outcome_source = models.TextField(default="")
+    fold_version = models.TextField()
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "knowledge_id"], name="candidate_by_item")]
