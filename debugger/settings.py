@@ -2,9 +2,11 @@
 
 import os
 from pathlib import Path
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+
+from debugger.embedded.var_dir import local_secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -62,13 +64,22 @@ SECRET_KEY = env_str("SECRET_KEY", "")
 if not SECRET_KEY:
     if env_str("TEMPORALITY_ENV", "local") != "local":
         raise ImproperlyConfigured("SECRET_KEY must be set when TEMPORALITY_ENV is not local")
-    SECRET_KEY = "local-only-key-" + "0" * 40
+    try:
+        SECRET_KEY = local_secret_key(VAR_DIR)
+    except OSError as error:
+        raise ImproperlyConfigured(f"SECRET_KEY is not set and cannot be kept in VAR_DIR: {error}") from None
 ALLOWED_HOSTS = env_str("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]").split(",")
 CSRF_TRUSTED_ORIGINS = [origin for origin in env_str("CSRF_TRUSTED_ORIGINS").split(",") if origin]
 
-DATABASES = {"default": database_from_url(env_str("DATABASE_URL", "postgresql://postgres@127.0.0.1/postgres"))}
+# Unset, the addresses are those of the embedded services under VAR_DIR, so that commands find a running `up`.
+_SOCKETS = quote(str(VAR_DIR / "run"), safe="/")
+DATABASES = {
+    "default": database_from_url(
+        env_str("DATABASE_URL") or f"postgresql://postgres@/temporality?host={_SOCKETS}/postgres"
+    )
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-CELERY_BROKER_URL = env_str("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
+CELERY_BROKER_URL = env_str("CELERY_BROKER_URL") or f"redis+socket://{_SOCKETS}/redis.sock"
 TEMPORAL_ADDRESS = env_str("TEMPORAL_ADDRESS", "127.0.0.1:7233")
 TEMPORAL_NAMESPACE = env_str("TEMPORAL_NAMESPACE", "default")
 TEMPORAL_TASK_QUEUE = env_str("TEMPORAL_TASK_QUEUE", "temporality-kernel")
@@ -85,7 +96,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "ingest",
     "knowledge",
-    "debugger",
+    "debugger.apps.DebuggerConfig",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

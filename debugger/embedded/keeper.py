@@ -102,6 +102,8 @@ def keep(options: argparse.Namespace) -> int:
     if os.getppid() != options.parent:
         return 1
     process = start(options)
+    for fd in options.pass_fd:
+        os.close(fd)
     state = reap_until(process, None, wake)
     if state == "asked":
         process.send_signal(options.stop)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from debugger.embedded.keeper import SET_PARENT_DEATH_SIGNAL, libc
+
 KEEPER = Path(__file__).with_name("keeper.py")
 MAX_LOG_BYTES = 16 * 1024 * 1024  # a longer log is set aside as <name>.log.1 at the next start
 POLL_SECONDS = 0.05
@@ -150,3 +152,8 @@ def describe_end(child: Child) -> str:
 
 def first_ended(children: Sequence[Child]) -> Child | None:
     return next((child for child in children if child.exit_code() is not None), None)
+
+
+def end_with_parent() -> None:
+    """Have the kernel send this process SIGTERM when the process that started it ends."""
+    libc.prctl(SET_PARENT_DEATH_SIGNAL, int(signal.SIGTERM), 0, 0, 0)

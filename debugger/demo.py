@@ -1,0 +1,125 @@
+"""Runs the demo: the kernel's demo tasks as real runs, the last one with Observation switched off on the way."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+
+from debugger.launching import LaunchError, Runtime, start_run, wait_for_run
+from ingest.models import Event, Project, Run
+
+DEMO_FILES = Path(settings.BASE_DIR) / "kernel" / "demos"
+RUN_SECONDS = 120.0
+JOURNAL_SECONDS = 60.0
+POLL_SECONDS = 0.1
+PAUSED_MARK = "hints_paused_by_demo"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoTask:
+    """One demo file: `spec` has the fields of the kernel's RunSpec without a run id."""
+
+    name: str
+    title: str
+    spec: Mapping[str, object]
+    pause_hints: bool
+
+
+def read_demo_tasks(folder: Path = DEMO_FILES) -> list[DemoTask]:
+    """Read the demo files in the order of their names. Raises LaunchError naming the file that cannot be used."""
+    tasks = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            document = json.loads(path.read_text())
+            spec = document["spec"]
+            tasks.append(
+                DemoTask(
+                    name=path.stem.replace("_", "-"),
+                    title=str(document.get("title", path.stem)),
+                    spec={**spec, "script": spec.get("script") or path.stem},
+                    pause_hints=bool(document.get("pause_hints", False)),
+                )
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise LaunchError(f"{path} is no demo file: {error!r}") from error
+    return tasks
+
+
+class Demo:
+    """The demo of one project. `run` is for a thread of its own; `restore_hints` may be called from any."""
+
+    def __init__(
+        self, runtime: Runtime, project: str, base_url: str, tell: Callable[[str], None], var_dir: Path
+    ) -> None:
+        self._runtime = runtime
+        self._project = project
+        self._base_url = base_url
+        self._tell = tell
+        self._mark = var_dir / PAUSED_MARK
+
+    def run(self, again: bool = False) -> None:
+        """Run each demo task that has no run yet, or all of them `again`; say how each ended.
+
+        Best effort: a failing demo is told and leaves the stack up.
+        """
+        try:
+            tasks = read_demo_tasks()
+            due = [task for task in tasks if again or not self._numbers(task)]
+            together = [task for task in due if not task.pause_hints]
+            started = [start_run(self._runtime, self._spec(task)) for task in together]
+            for run_id in started:
+                self._follow(run_id)
+            for task in due:
+                if task.pause_hints:
+                    self._run_paused(task)
+            if due:
+                self._tell(f"demo finished: {self._base_url}/{self._project}/runs/")
+        except (LaunchError, DatabaseError) as error:
+            self._tell(f"the demo stopped: {' '.join(str(error).split())}")
+        finally:
+            connection.close()
+
+    def restore_hints(self) -> None:
+        """Switch Observation on again where a demo run, perhaps of an earlier and killed start, left it off."""
+        if self._mark.exists():
+            Project.objects.filter(slug=self._project).update(hints_paused=False)
+            self._mark.unlink(missing_ok=True)
+
+    def _run_paused(self, task: DemoTask) -> None:
+        run_id = start_run(self._runtime, self._spec(task))
+        try:
+            self._await_activation(run_id)
+            self._mark.touch()
+            Project.objects.filter(slug=self._project).update(hints_paused=True)
+            self._tell(f"Observation switched off during {run_id}")
+            self._follow(run_id)
+        finally:
+            self.restore_hints()
+
+    def _await_activation(self, run_id: str) -> None:
+        """Wait until the journal has the run's first activation. Raises LaunchError after JOURNAL_SECONDS."""
+        deadline = time.monotonic() + JOURNAL_SECONDS
+        events = Event.objects.filter(project__slug=self._project, run_id=run_id, type="activation.completed")
+        while not events.exists():
+            if time.monotonic() > deadline:
+                raise LaunchError(f"run {run_id} reported no activation within {JOURNAL_SECONDS:.0f} s")
+            time.sleep(POLL_SECONDS)
+
+    def _follow(self, run_id: str) -> None:
+        status = wait_for_run(self._runtime, run_id, RUN_SECONDS)
+        self._tell(f"{run_id} {status}: {self._base_url}/{self._project}/runs/{run_id}/")
+
+    def _numbers(self, task: DemoTask) -> list[int]:
+        """Return the numbers of this task's runs so far: the last part of their run ids."""
+        prefix = f"{task.name}-"
+        runs = Run.objects.filter(project__slug=self._project, run_id__startswith=prefix)
+        rests = [run_id.removeprefix(prefix) for run_id in runs.values_list("run_id", flat=True)]
+        return [int(rest) for rest in rests if rest.isdigit()]
+
+    def _spec(self, task: DemoTask) -> dict[str, object]:
+        number = max(self._numbers(task), default=0) + 1
+        return {**task.spec, "run_id": f"{task.name}-{number}"}

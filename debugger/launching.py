@@ -1,0 +1,82 @@
+"""Starts agent runs: through Temporal and by the workflow's name, as any customer of the kernel would."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+WORKFLOW = "AgentRun"
+WORKFLOW_LIFE = timedelta(hours=1)
+
+
+class LaunchError(Exception):
+    """A run could not be started or followed; the message says why in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Where runs are executed: a Temporal server, one of its namespaces, the kernel's task queue."""
+
+    address: str
+    namespace: str
+    task_queue: str
+
+
+def start_run(runtime: Runtime, spec: Mapping[str, object]) -> str:
+    """Start one run of `spec` (the fields of the kernel's RunSpec) and return its run id, which `spec` names.
+
+    A run of that id that was started before is left as it is. Raises LaunchError when Temporal refuses.
+    """
+    return asyncio.run(_start_run(runtime, spec))
+
+
+def wait_for_run(runtime: Runtime, run_id: str, seconds: float) -> str:
+    """Wait for the run to end and return its status. Raises LaunchError when it fails or `seconds` pass first."""
+    return asyncio.run(_wait_for_run(runtime, run_id, seconds))
+
+
+async def _connect(runtime: Runtime) -> Client:
+    try:
+        return await Client.connect(runtime.address, namespace=runtime.namespace)
+    except (RPCError, RuntimeError, OSError) as error:
+        raise LaunchError(f"Temporal at {runtime.address} does not answer: {error}") from error
+
+
+async def _start_run(runtime: Runtime, spec: Mapping[str, object]) -> str:
+    run_id = spec.get("run_id")
+    if not isinstance(run_id, str) or not run_id:
+        raise LaunchError("the spec names no run_id: give it a non-empty text")
+    client = await _connect(runtime)
+    try:
+        await client.start_workflow(
+            WORKFLOW,
+            {"spec": dict(spec), "state": ""},
+            id=run_id,
+            task_queue=runtime.task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            run_timeout=None,
+            execution_timeout=WORKFLOW_LIFE,
+        )
+    except WorkflowAlreadyStartedError:
+        return run_id
+    except RPCError as error:
+        raise LaunchError(f"Temporal refused run {run_id}: {error}") from error
+    return run_id
+
+
+async def _wait_for_run(runtime: Runtime, run_id: str, seconds: float) -> str:
+    client = await _connect(runtime)
+    try:
+        result = await asyncio.wait_for(client.get_workflow_handle(run_id).result(), seconds)
+    except TimeoutError:
+        raise LaunchError(f"run {run_id} did not end within {seconds:.0f} s") from None
+    except (WorkflowFailureError, RPCError) as error:
+        raise LaunchError(f"run {run_id} failed: {error.__cause__ or error}") from error
+    if not isinstance(result, dict) or not isinstance(result.get("status"), str):
+        raise LaunchError(f"run {run_id} returned no status")
+    return str(result["status"])

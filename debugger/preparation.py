@@ -1,0 +1,58 @@
+"""Prepares a database for use: schema, the demo project with its person, knowledge and this start's API key."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import transaction
+
+from debugger.access import make_sign_in_link
+from ingest.authentication import create_key, revoke_key
+from ingest.models import ApiKey, Membership, Project
+from knowledge.models import KnowledgeItem
+
+DEMO_SLUG = "demo"
+DEMO_USER = "demo"
+KEY_NAME = "up"
+ALL_SCOPES = ("ingest", "observe", "read")
+STARTER = Path(settings.BASE_DIR) / "knowledge" / "starter"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a start hands out. `sign_in_path` works once."""
+
+    project: str
+    api_key: str
+    sign_in_path: str
+
+
+def prepare_schema() -> None:
+    """Bring the schema up to date. Safe to repeat."""
+    call_command("migrate", interactive=False, verbosity=0)
+
+
+def prepare_demo() -> Prepared:
+    """Make the demo project when absent, import its starter knowledge once, and replace the key of earlier starts.
+
+    The raw key is kept nowhere, so each start makes its own and revokes the ones before it. Knowledge is imported
+    only into an empty project: a curator's changes to the starter items stay.
+    """
+    with transaction.atomic():
+        project, _ = Project.objects.get_or_create(slug=DEMO_SLUG, defaults={"name": "Demo"})
+        user, _ = get_user_model().objects.get_or_create(username=DEMO_USER)
+        Membership.objects.get_or_create(project=project, user=user)
+        if not KnowledgeItem.objects.filter(project=project).exists():
+            files = sorted(str(path) for path in STARTER.glob("*.jsonl"))
+            call_command("import_knowledge", *files, project=DEMO_SLUG, verbosity=0)
+        for old in ApiKey.objects.filter(project=project, name=KEY_NAME, revoked_at=None):
+            revoke_key(old)
+        _, raw_key = create_key(project, KEY_NAME, list(ALL_SCOPES))
+    return Prepared(project.slug, raw_key, make_sign_in_link(user))
+
+
+def fresh_sign_in_path() -> str:
+    """Return the path of a new one-time sign-in link of the demo person."""
+    return make_sign_in_link(get_user_model().objects.get(username=DEMO_USER))
