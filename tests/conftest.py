@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from django.conf import settings
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from debugger.embedded.postgres import await_postgres, start_postgres
 from debugger.embedded.processes import stop_all
@@ -131,6 +133,31 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
             )
     finally:
         programs.stop()
+
+
+def chromium_path() -> str | None:
+    """Return the Chromium to drive, or None for Playwright's own; `make test` names it in CHROMIUM."""
+    named = os.environ.get("CHROMIUM", "")
+    if named:
+        return None if named == "playwright" else named
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium. Playwright's loop counts as running in this thread: no asyncio test and no ORM beside it."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=chromium_path())
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser, stack: RunningStack) -> Iterator[Page]:
+    """A fresh browser page, signed in nowhere, whose relative addresses are those of the stack."""
+    context = browser.new_context(base_url=stack.base_url, viewport={"width": 1280, "height": 800})
+    yield context.new_page()
+    context.close()
 
 
 def _ignore(line: str) -> None:

