@@ -139,7 +139,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "ingest.errors.handle_api_error",
+    "EXCEPTION_HANDLER": "ingest.error_answers.handle_api_error",
     "UNAUTHENTICATED_USER": None,
 }
 SPECTACULAR_SETTINGS = {"TITLE": "Temporality", "VERSION": "1", "SERVE_INCLUDE_SCHEMA": False}

@@ -1,8 +1,78 @@
-from rest_framework.authentication import BaseAuthentication
+"""API keys: made, checked, revoked. Only the SHA-256 of a key is kept. (A key is shown once, when it is made.)"""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from django.contrib.auth.models import AnonymousUser
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication, get_authorization_header
+from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from ingest.errors import IngestError
+from ingest.models import ApiKey, Project
+
+if TYPE_CHECKING:  # DRF loads this module while it defines its views
+    from rest_framework.views import APIView
+
+SCOPES = ("ingest", "observe", "read")
+KEY_PREFIX_LENGTH = 12
 
 
-class ApiKeyAuthentication(BaseAuthentication): ...
+def create_key(project: Project, name: str, scopes: Sequence[str]) -> tuple[ApiKey, str]:
+    """Make a key of `project` and return it with its raw text, which is kept nowhere.
+
+    Raises ValueError when `scopes` is empty or holds a word outside SCOPES.
+    """
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if unknown or not scopes:
+        raise ValueError(f"scopes must be one or more of {', '.join(SCOPES)}")
+    prefix = secrets.token_hex(KEY_PREFIX_LENGTH // 2)
+    raw = f"tk_{prefix}_{secrets.token_urlsafe(32)}"
+    key = ApiKey.objects.create(
+        project=project, name=name, prefix=f"tk_{prefix}"[:16], digest=digest_of(raw), scopes=sorted(set(scopes))
+    )
+    return key, raw
 
 
-class HasScope(BasePermission): ...
+def revoke_key(key: ApiKey) -> None:
+    """End a key for good; revoking twice keeps the first time."""
+    ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+
+
+def digest_of(raw: str) -> bytes:
+    return hashlib.sha256(raw.encode()).digest()
+
+
+class ApiKeyAuthentication(BaseAuthentication):
+    """`Authorization: Bearer tk_…`: sets `request.auth` to the ApiKey (with its project). One query."""
+
+    def authenticate(self, request: Request) -> tuple[AnonymousUser, ApiKey]:
+        scheme, _, raw = get_authorization_header(request).decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer" or not raw.strip():
+            raise AuthenticationFailed("send an API key: Authorization: Bearer tk_…", code="key_missing")
+        key = ApiKey.objects.select_related("project").filter(digest=digest_of(raw.strip())).first()
+        if key is None:
+            raise AuthenticationFailed("this API key is not known; make one on the project's keys page", "key_unknown")
+        if key.revoked_at is not None:
+            raise AuthenticationFailed("this API key was revoked; make a new one on the project's keys page", "key_revoked")
+        return AnonymousUser(), key
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+
+class HasScope(BasePermission):
+    """Lets a key through whose scopes hold the view's `required_scope`."""
+
+    def has_permission(self, request: Request, view: "APIView") -> bool:
+        scope: str = getattr(view, "required_scope", "")
+        if not isinstance(request.auth, ApiKey) or not scope:
+            return False
+        if scope not in request.auth.scopes:
+            held = ", ".join(request.auth.scopes)
+            raise IngestError("scope_missing", 403, f"this key has no scope {scope} (it has {held}); make a key with it")
+        return True

@@ -1,0 +1,39 @@
+"""Where an error of the machine API becomes its HTTP answer: every body is `{"code", "detail", …}`."""
+
+import logging
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import exception_handler
+
+from ingest.errors import IngestError
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 5  # what a sender is told to wait when we cannot write
+
+
+def error_body(code: str, detail: str, **extra: object) -> dict[str, Any]:
+    return {"code": code, "detail": detail, **extra}
+
+
+def handle_api_error(error: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's exception handler: every error body is `{"code", "detail", …}`; a silent database is 503, never 500."""
+    if isinstance(error, IngestError):
+        return Response(error_body(error.code, error.detail, **error.extra), status=error.status)
+    if isinstance(error, OperationalError | InterfaceError):
+        logger.error("database does not answer: %s", type(error).__name__)
+        body = error_body("database_unavailable", f"the database does not answer; send again in {RETRY_SECONDS} s")
+        return Response(body, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
+    if isinstance(error, RequestDataTooBig):
+        return Response(error_body("body_too_large", "the request body is over the limit"), status=413)
+    response = exception_handler(error, context)
+    if response is None:
+        return None
+    code = error.get_codes() if isinstance(error, exceptions.APIException) else "error"
+    detail = error.detail if isinstance(error, exceptions.APIException) else str(error)
+    response.data = error_body(code if isinstance(code, str) else "invalid", str(detail))
+    return response
