@@ -58,7 +58,9 @@ class ApiKeyAuthentication(BaseAuthentication):
         if key is None:
             raise AuthenticationFailed("this API key is not known; make one on the project's keys page", "key_unknown")
         if key.revoked_at is not None:
-            raise AuthenticationFailed("this API key was revoked; make a new one on the project's keys page", "key_revoked")
+            raise AuthenticationFailed(
+                "this API key was revoked; make a new one on the project's keys page", "key_revoked"
+            )
         return AnonymousUser(), key
 
     def authenticate_header(self, request: Request) -> str:
@@ -74,5 +76,7 @@ class HasScope(BasePermission):
             return False
         if scope not in request.auth.scopes:
             held = ", ".join(request.auth.scopes)
-            raise IngestError("scope_missing", 403, f"this key has no scope {scope} (it has {held}); make a key with it")
+            raise IngestError(
+                "scope_missing", 403, f"this key has no scope {scope} (it has {held}); make a key with it"
+            )
         return True

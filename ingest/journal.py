@@ -23,7 +23,8 @@ READ_FIELDS: Final = (
     *ID_FIELDS, "arrival", "seq", "turn", "occurred_ns", "ended_ns", "received_at", "repairs", "data",
 )  # fmt: skip
 STAGED_FIELDS: Final = (
-    "position", "project_id", "run_day", *ID_FIELDS, "seq", "turn", "occurred_ns", "ended_ns", "digest", "repairs", "data",
+    "position", "project_id", "run_day", *ID_FIELDS, "seq", "turn", "occurred_ns", "ended_ns", "digest", "repairs",
+    "data",
 )  # fmt: skip
 KEPT_FIELDS: Final = tuple(name for name in STAGED_FIELDS if name != "position")
 
@@ -143,7 +144,8 @@ def append(project_id: int, run_days: dict[str, date], events: Sequence[WireEven
 
 INSERT_NEW: Final = f"""
 WITH fresh AS (
-    SELECT staged.*, run.last_arrival + row_number() OVER (PARTITION BY staged.run_id ORDER BY staged.position) AS number
+    SELECT staged.*,
+           run.last_arrival + row_number() OVER (PARTITION BY staged.run_id ORDER BY staged.position) AS number
     FROM ingest_staging staged
     JOIN ingest_run run ON run.project_id = staged.project_id AND run.run_id = staged.run_id
     WHERE NOT EXISTS (
@@ -194,7 +196,9 @@ def _row(position: int, project_id: int, run_day: date, event: WireEvent) -> tup
     )
 
 
-def read_events(project_id: int, run_id: str, *, after_arrival: int = 0, limit: int | None = None) -> list[JournalEvent]:
+def read_events(
+    project_id: int, run_id: str, *, after_arrival: int = 0, limit: int | None = None
+) -> list[JournalEvent]:
     """Return a run's events with arrival over `after_arrival`; an unknown run has none.
 
     With a `limit` the order is arrival (for cursors). Without, it is the order a person reads: the sender's

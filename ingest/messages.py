@@ -88,6 +88,8 @@ def rebuild_request(project_id: int, run_id: str, event_id: str) -> RebuiltReque
     earlier event leaves a gap, named in `missing`. Raises KeyError when the event is not there.
     """
     run_day = Run.objects.filter(project_id=project_id, run_id=run_id).values_list("run_day", flat=True).first()
+    if run_day is None:
+        raise KeyError(event_id)
     rows = Event.objects.filter(project_id=project_id, run_day=run_day, run_id=run_id, type=REQUEST_TYPE)
     requests: dict[str, dict[str, Any]] = dict(rows.values_list("event_id", "data"))
     if event_id not in requests:

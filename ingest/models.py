@@ -101,7 +101,9 @@ class Event(models.Model):
     knowledge_id = models.TextField(null=True)
     tool = models.TextField(null=True)
     mcp_server = models.TextField(null=True)
-    digest = models.BinaryField(max_length=16, help_text="hash of the event as sent, to tell a duplicate from a conflict")
+    digest = models.BinaryField(
+        max_length=16, help_text="hash of the event as sent, to tell a duplicate from a conflict"
+    )
     repairs = models.JSONField(null=True, help_text="list of repair words, null when nothing was changed")
     data = models.JSONField()
 

@@ -8,7 +8,7 @@ from django.db import transaction
 from ingest import journal
 
 
-@shared_task(name="ingest.make_partitions")  # type: ignore[misc]
+@shared_task(name="ingest.make_partitions")  # type: ignore[untyped-decorator]
 def make_partitions() -> int:
     """Make the partitions of today and the next days; return how many were missing."""
     today = datetime.now(UTC).date()

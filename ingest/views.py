@@ -62,7 +62,12 @@ class EventsView(APIView):
     parser_classes = [RawParser]
 
     @extend_schema(
-        request={"application/json": {"type": "object", "properties": {"events": {"type": "array", "items": {"type": "object"}}}}},
+        request={
+            "application/json": {
+                "type": "object",
+                "properties": {"events": {"type": "array", "items": {"type": "object"}}},
+            }
+        },
         responses={200: OpenApiTypes.OBJECT, 207: OpenApiTypes.OBJECT},
         summary="Store telemetry events",
     )

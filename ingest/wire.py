@@ -197,7 +197,9 @@ def _nanos_of(match: re.Match[str], name: str) -> int:
         seconds += shift if match[9] == "-" else -shift
     nanos = seconds * 1_000_000_000 + int((match[7] or "0").ljust(9, "0"))
     if not INT64_MIN <= nanos <= INT64_MAX:
-        raise IngestError("invalid_time", 400, f"{name} is outside the years 1678 to 2262, which fit 64-bit nanoseconds")
+        raise IngestError(
+            "invalid_time", 400, f"{name} is outside the years 1678 to 2262, which fit 64-bit nanoseconds"
+        )
     return nanos
 
 

@@ -110,7 +110,9 @@ def test_a_request_is_rebuilt_from_what_each_one_added(project: Project) -> None
     def told(number: int, follows: int | None, kept: int, *texts: str) -> dict[str, Any]:
         messages = [{"role": "user", "text": text, "origin": "task", "tokens": 1} for text in texts]
         data = {"n_kept": kept, "n_messages": kept + len(texts), "new_messages": messages}
-        return event(number, type="model.requested", data={**data, **({"follows": f"r-1:{follows}"} if follows else {})})
+        return event(
+            number, type="model.requested", data={**data, **({"follows": f"r-1:{follows}"} if follows else {})}
+        )
 
     accept_events(project.pk, [told(1, None, 0, "a", "b"), told(2, 1, 1, "c"), told(3, 2, 2, "d")])
     rebuilt = rebuild_request(project.pk, "r-1", "r-1:3")
