@@ -58,7 +58,7 @@ def database_from_url(url: str) -> dict[str, object]:
     }
 
 
-VAR_DIR = Path(env_str("VAR_DIR", str(BASE_DIR / "var"))).resolve()
+VAR_DIR = Path(env_str("VAR_DIR") or BASE_DIR / "var").resolve()
 DEBUG = env_bool("DEBUG", False)
 SECRET_KEY = env_str("SECRET_KEY", "")
 if not SECRET_KEY:
