@@ -5,7 +5,7 @@
 
 VENV := .venv
 RUN := $(VENV)/bin/python
-INSTALL := $(RUN) -m pip install --disable-pip-version-check --no-input --prefer-binary -c constraints.txt
+INSTALL := $(RUN) -m pip install --disable-pip-version-check --no-input --prefer-binary --progress-bar off -c constraints.txt
 
 .PHONY: up test lint types install install-dev
 .DEFAULT_GOAL := up
