@@ -1,0 +1,101 @@
+"""Owns what a tool is to the kernel: its entry in a run's catalogue, and the result of one call."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kernel.messages import Effect, McpServer, ToolSpec, ToolStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """One tool of a run. `name` is what the model calls; `schema` is the JSON Schema of the arguments.
+
+    `mcp_server` is the configuration key of the server that has it under `remote_name`. A tool that is not
+    `effectful` changes nothing. Exit codes of `ok_exit_codes` are no failure.
+    """
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    mcp_server: str | None = None
+    remote_name: str = ""
+    effectful: bool = True
+    ok_exit_codes: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All tools of a run, and the servers behind them so that another worker can start them again."""
+
+    tools: tuple[ToolEntry, ...]
+    servers: tuple[McpServer, ...] = ()
+
+    def find(self, name: str) -> ToolEntry | None:
+        return next((tool for tool in self.tools if tool.name == name), None)
+
+    def server(self, key: str) -> McpServer | None:
+        return next((server for server in self.servers if server.key == key), None)
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(ToolSpec(tool.name, tool.mcp_server) for tool in self.tools)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Catalogue":
+        tools = tuple(ToolEntry(**{**tool, "ok_exit_codes": tuple(tool["ok_exit_codes"])}) for tool in value["tools"])
+        servers = tuple(McpServer(**{**server, "args": tuple(server["args"])}) for server in value["servers"])
+        return cls(tools, servers)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """How one execution ended, as the tool told it: texts are neither redacted nor cut to the model's measure.
+
+    `output` is the text of a success; `diagnostic` that of a failure, empty when it left none; `note` says in a
+    few words how it failed (for example "exit code 128").
+    """
+
+    status: ToolStatus
+    effect: Effect
+    output: str = ""
+    diagnostic: str = ""
+    error_class: str = ""
+    note: str = ""
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+def arguments_problem(arguments: str, schema: Mapping[str, Any]) -> str:
+    """Return what keeps the raw JSON text from being arguments for `schema`, or an empty string.
+
+    Checked are the JSON itself, required names and the types of top-level values; finer rules are the tool's own.
+    """
+    try:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError) as error:
+        return f"the arguments are not valid JSON: {error}"
+    if not isinstance(value, dict):
+        return "the arguments must be a JSON object"
+    for name in schema.get("required", ()):
+        if name not in value:
+            return f"the argument {name!r} is missing"
+    for name, rule in schema.get("properties", {}).items():
+        kind = rule.get("type") if isinstance(rule, Mapping) else None
+        if name not in value or not isinstance(kind, str) or kind not in _KINDS:
+            continue
+        wrong_bool = isinstance(value[name], bool) and kind != "boolean"
+        if wrong_bool or not isinstance(value[name], _KINDS[kind]):
+            return f"the argument {name!r} must be of type {kind}"
+    return ""

@@ -1,0 +1,144 @@
+"""Owns which tools a run has and how each is executed: the kernel's own tools and those of the run's MCP servers."""
+
+import hashlib
+import logging
+import re
+import shutil
+from asyncio import to_thread
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import mcp_types
+
+from kernel.messages import McpServer, RunSpec
+from kernel.tools.catalogue import Catalogue, ToolEntry, ToolResult
+from kernel.tools.mcp_servers import McpServerError, McpSessions
+from kernel.tools.shell import RunFolders, ShellLimits, confinement, judge, run_command, shell_entry
+
+logger = logging.getLogger(__name__)
+
+NAME_LIMIT: Final = 64  # characters; what model providers accept as a tool's name
+NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTool:
+    """A tool of the kernel's own: its entry, and what runs it in a run's folders with checked arguments."""
+
+    entry: ToolEntry
+    run: Callable[[RunFolders, Mapping[str, Any]], Awaitable[ToolResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTools:
+    """What `Toolbox.prepare` made ready; `error` says why the run cannot start. Texts are not redacted."""
+
+    catalogue: Catalogue
+    failed_servers: tuple[tuple[str, str], ...] = ()
+    error: str = ""
+
+
+def shell_tool(limits: ShellLimits) -> LocalTool:
+    """Return the shell as a tool."""
+    entry = shell_entry(limits)
+
+    async def run(folders: RunFolders, arguments: Mapping[str, Any]) -> ToolResult:
+        command = str(arguments["command"])
+        return judge(command, await run_command(command, folders, limits), entry, limits)
+
+    return LocalTool(entry, run)
+
+
+class Toolbox:
+    """The tools of all runs of this process. Close it to stop the MCP servers."""
+
+    def __init__(
+        self,
+        work_root: Path,
+        *,
+        limits: ShellLimits | None = None,
+        sessions: McpSessions | None = None,
+        extra: Sequence[LocalTool] = (),
+    ) -> None:
+        """`work_root` holds one folder a run; `extra` are further tools offered to every run."""
+        self._work_root = work_root.resolve()
+        self._limits = limits or ShellLimits()
+        self._sessions = sessions or McpSessions()
+        local = (shell_tool(self._limits), *extra)
+        self._local = {tool.entry.name: tool for tool in local}
+        logger.info("shell commands: %s", confinement())
+
+    def folders(self, run_id: str) -> RunFolders:
+        """Return the run's folders; run ids may hold any characters, so the name ends in their hash."""
+        readable = NOT_IN_NAMES.sub("_", run_id)[:48]
+        digest = hashlib.sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        return RunFolders(self._work_root / f"{readable}-{digest}")
+
+    async def prepare(self, spec: RunSpec) -> PreparedTools:
+        """Make empty folders, run the setup command, start the MCP servers and list all tools.
+
+        To be called again only while the run has not begun: what an unfinished preparation left is removed.
+        """
+        folders = self.folders(spec.run_id)
+        await to_thread(shutil.rmtree, folders.root, ignore_errors=True)
+        folders.make()
+        if spec.setup:
+            end = await run_command(spec.setup, folders, self._limits)
+            if end.exit_code != 0:
+                how = "was stopped at its time limit" if end.exit_code is None else f"ended with code {end.exit_code}"
+                return PreparedTools(Catalogue(()), error=f"the setup command {how}: {end.stderr or end.stdout}")
+        tools = [tool.entry for tool in self._local.values()]
+        usable: list[McpServer] = []
+        failed: list[tuple[str, str]] = []
+        for server in spec.mcp_servers:
+            try:
+                listed = await self._sessions.list_tools(spec.run_id, server, folders)
+            except McpServerError as error:
+                failed.append((server.key, str(error)))
+                continue
+            usable.append(server)
+            tools += [_mcp_entry(server.key, tool) for tool in listed]
+        return PreparedTools(Catalogue(tuple(tools), tuple(usable)), tuple(failed))
+
+    async def run(
+        self, run_id: str, catalogue: Catalogue, entry: ToolEntry, arguments: Mapping[str, Any]
+    ) -> ToolResult:
+        """Execute one call. Raises OSError when the machine cannot start it, LookupError for a stranger's entry."""
+        folders = self.folders(run_id)
+        if entry.mcp_server is None:
+            return await self._local[entry.name].run(folders, arguments)
+        server = catalogue.server(entry.mcp_server)
+        if server is None:
+            raise LookupError(f"the catalogue has no MCP server {entry.mcp_server!r}")
+        return await self._sessions.call(run_id, server, folders, entry, arguments)
+
+    async def close_run(self, run_id: str) -> None:
+        """Stop what a finished run still has running here; its folders stay."""
+        await self._sessions.close_run(run_id)
+
+    async def close(self) -> None:
+        await self._sessions.close()
+
+
+def _mcp_entry(key: str, tool: mcp_types.Tool) -> ToolEntry:
+    hints = tool.annotations
+    return ToolEntry(
+        name=offered_name(key, tool.name),
+        description=tool.description or "",
+        schema=tool.input_schema,
+        mcp_server=key,
+        remote_name=tool.name,
+        effectful=not (hints is not None and hints.read_only_hint),
+    )
+
+
+def offered_name(key: str, tool: str) -> str:
+    """Return the name an MCP tool is offered under: `<server>__<tool>`, made fit for model providers."""
+    wanted = f"{key}__{tool}"
+    name = NOT_IN_NAMES.sub("_", wanted)
+    if name == wanted and len(name) <= NAME_LIMIT:
+        return name
+    digest = hashlib.sha256(wanted.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{name[: NAME_LIMIT - 9]}_{digest}"
