@@ -97,7 +97,7 @@ class Command(BaseCommand):
         self.tell("starting PostgreSQL, Redis and Temporal")
         addresses = stack.start_services()
         use_services(addresses)
-        call_command("check")
+        self.check()
         prepare_schema()
         self.tell("schema up to date")
         call_command("collectstatic", interactive=False, verbosity=0)
