@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import WorkflowIDReusePolicy
@@ -11,7 +10,6 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 WORKFLOW = "AgentRun"
-WORKFLOW_LIFE = timedelta(hours=1)
 
 
 class LaunchError(Exception):
@@ -59,8 +57,6 @@ async def _start_run(runtime: Runtime, spec: Mapping[str, object]) -> str:
             id=run_id,
             task_queue=runtime.task_queue,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            run_timeout=None,
-            execution_timeout=WORKFLOW_LIFE,
         )
     except WorkflowAlreadyStartedError:
         return run_id

@@ -1,6 +1,7 @@
 """Starts the whole stack on this machine, keeps it running, and stops all of it again."""
 
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -94,6 +95,8 @@ class Command(BaseCommand):
         listener = listen_web(os.environ.get("WEB_HOST", "127.0.0.1"), port, exact=exact)
         if listener.getsockname()[1] != port and port:
             self.tell(f"port {port} is taken, using {listener.getsockname()[1]}")
+        if shutil.which("git") is None:
+            self.tell("git is not installed: runs that use it, some of the demo among them, will say so")
         self.tell("starting PostgreSQL, Redis and Temporal")
         addresses = stack.start_services()
         use_services(addresses)
