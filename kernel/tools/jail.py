@@ -3,7 +3,7 @@
 Run as a script between the worker and the shell: limits and confinement are set in the child's own process, with
 no code run between fork and exec. Confinement is Landlock (Linux 5.13+), which needs no privilege: files are
 written only below `write`, read only below `read` and `write`, and no process outside may be signalled or traced.
-Not covered by it: the network, and Unix sockets reachable by path. Standard library only.
+Root's privileges are given up. Not covered: the network, and Unix sockets reachable by path. Standard library only.
 """
 
 import ctypes
@@ -17,6 +17,7 @@ from typing import Final
 
 CANNOT_START: Final = 126  # as a shell's own "found but cannot be run"
 
+_CAPABILITY_VERSION: Final = 0x20080522
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _PATH_BENEATH: Final = 1
 _SET_PDEATHSIG, _SET_NO_NEW_PRIVS = 1, 38
@@ -48,7 +49,10 @@ def landlock_abi() -> int:
 
 
 def confine(write: list[str], read: list[str], abi: int) -> None:
-    """Confine this process and its children for good; paths that do not exist are left out. Raises OSError."""
+    """Confine this process and its children for good; paths that do not exist are left out.
+
+    Comes after `drop_privileges`, which also makes it allowed. Raises OSError.
+    """
     every = (1 << (_LAST_RIGHT.get(abi, 15) + 1)) - 1
     attr = _RulesetAttr(every, 0, _SCOPED if abi >= 6 else 0)
     ruleset = _check(_libc.syscall(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(24), ctypes.c_uint32(0)))
@@ -56,9 +60,16 @@ def confine(write: list[str], read: list[str], abi: int) -> None:
         _allow(ruleset, path, every)
     for path in read:
         _allow(ruleset, path, _READ & every)
-    _check(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _check(_libc.syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)))
     os.close(ruleset)
+
+
+def drop_privileges() -> None:
+    """Give up every capability and any way to regain one: root's would read other processes' memory. Raises OSError."""
+    _check(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    none = (ctypes.c_uint32 * 6)()
+    _check(_libc.capset(header, none))
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
@@ -92,6 +103,7 @@ def limit(kind: int, value: int) -> None:
 def main(arguments: list[str]) -> None:
     """Apply the policy (JSON: write, read, confine, memory_bytes, file_bytes, cpu_seconds) and exec the command."""
     policy = json.loads(arguments[0])
+    drop_privileges()
     if _libc.prctl(_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0):
         raise OSError(ctypes.get_errno(), "the death signal cannot be set")
     limit(resource.RLIMIT_AS, policy["memory_bytes"])

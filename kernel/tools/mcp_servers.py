@@ -191,6 +191,7 @@ class _Session:
     async def _hold(self) -> None:
         try:
             async with self._stderr_pipe() as errlog, Client(stdio_client(self._parameters, errlog=errlog)) as client:
+                self._last_use = asyncio.get_running_loop().time()
                 self._client.set_result(client)
                 while not self._stop.is_set():
                     await self._sleep_or_stop()

@@ -111,35 +111,32 @@ def shell_entry(limits: ShellLimits) -> ToolEntry:
 
 async def run_command(command: str, folders: RunFolders, limits: ShellLimits) -> CommandEnd:
     """Run `command` by /bin/sh and wait for its end. Raises OSError when no process can be started."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", str(JAIL), _policy(folders, limits), "--", "/bin/sh", "-c", command),
-        cwd=folders.work,
-        env=folders.environment(),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdout and process.stderr
     outputs = (_Output(limits.output_bytes), _Output(limits.output_bytes))
-    readers = [
-        asyncio.create_task(outputs[0].read(process.stdout)),
-        asyncio.create_task(outputs[1].read(process.stderr)),
-    ]
+    process = None
     exit_code: int | None = None
     try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", str(JAIL), _policy(folders, limits), "--", "/bin/sh", "-c", command),
+            cwd=folders.work,
+            env=folders.environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=outputs[0].open(),
+            stderr=outputs[1].open(),
+            start_new_session=True,
+        )
+        for output in outputs:
+            await output.start()
         async with asyncio.timeout(limits.wall_seconds):
             exit_code = await process.wait()
     except TimeoutError:
         pass
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-        # A process that left the group may hold the pipes open for ever: what it prints is not waited for.
-        _, late = await asyncio.wait(readers, timeout=DRAIN_SECONDS)
-        for reader in late:
-            reader.cancel()
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+        for output in outputs:
+            await output.finish()
     return CommandEnd(exit_code, outputs[0].text(), outputs[1].text())
 
 
@@ -188,28 +185,72 @@ def _policy(folders: RunFolders, limits: ShellLimits) -> str:
 
 
 class _Output:
-    """The beginning and the end of a stream, whatever its length."""
+    """One output of a process, read from a pipe of our own: its beginning and its end, whatever its length.
+
+    asyncio's own pipes will not do: its `wait` also waits for their end, which a process left in the background
+    can put off for ever.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._head = bytearray()
         self._tail = bytearray()
         self._dropped = 0
+        self._read_end = self._write_end = -1
+        self._reading: asyncio.Task[None] | None = None
 
-    async def read(self, stream: asyncio.StreamReader) -> None:
-        while chunk := await stream.read(CHUNK):
-            room = self._limit - len(self._head)
-            self._head += chunk[:room]
-            self._tail += chunk[room:] if room > 0 else chunk
-            extra = len(self._tail) - self._limit
-            if extra > 0:
-                del self._tail[:extra]
-                self._dropped += extra
+    def open(self) -> int:
+        """Make the pipe and return its end for the process."""
+        self._read_end, self._write_end = os.pipe()
+        return self._write_end
+
+    async def start(self) -> None:
+        """Begin to read; the process has its own copy of its end by now."""
+        self._close_write_end()
+        stream = asyncio.StreamReader()
+        pipe = os.fdopen(self._read_end, "rb")
+        self._read_end = -1
+        protocol = asyncio.StreamReaderProtocol(stream)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+        self._reading = asyncio.create_task(self._read(stream, transport))
+
+    async def finish(self) -> None:
+        """Read what is left, for a bounded time: a process that left the group may hold the pipe open."""
+        self._close_write_end()
+        if self._read_end >= 0:
+            os.close(self._read_end)
+        if self._reading is not None:
+            await asyncio.wait([self._reading], timeout=DRAIN_SECONDS)
+            self._reading.cancel()
 
     def text(self) -> str:
         """Return what was kept; a cut falls between lines, so that no half of a secret stands beside it."""
-        head, tail = (part.decode(errors="replace").replace("\x00", "\ufffd") for part in (self._head, self._tail))
         if not self._dropped:
-            return (self._head + self._tail).decode(errors="replace").replace("\x00", "\ufffd")
-        head, tail = head.rpartition("\n")[0], tail.partition("\n")[2]
+            return _decode(self._head + self._tail)
+        head, tail = _decode(self._head).rpartition("\n")[0], _decode(self._tail).partition("\n")[2]
         return f"{head}\n… [about {self._dropped} more bytes] …\n{tail}"
+
+    async def _read(self, stream: asyncio.StreamReader, transport: asyncio.ReadTransport) -> None:
+        try:
+            while chunk := await stream.read(CHUNK):
+                self._keep(chunk)
+        finally:
+            transport.close()
+
+    def _keep(self, chunk: bytes) -> None:
+        room = self._limit - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        extra = len(self._tail) - self._limit
+        if extra > 0:
+            del self._tail[:extra]
+            self._dropped += extra
+
+    def _close_write_end(self) -> None:
+        if self._write_end >= 0:
+            os.close(self._write_end)
+            self._write_end = -1
+
+
+def _decode(content: bytes | bytearray) -> str:
+    return content.decode(errors="replace").replace("\x00", "\ufffd")
