@@ -109,8 +109,12 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
     ),
     "run.completed": _type("The agent gave its answer.", _TERMINAL, {"answer": "Done.", "n_turns": 6}, "completed"),
     "run.failed": _type("The run ended in an error.", _TERMINAL, {"error": "model: 401"}, "failed"),
-    "run.cancelled": _type("A person or caller stopped the run.", _TERMINAL, {"reason": "stopped by owner"}, "cancelled"),
-    "run.escalated": _type("The agent asked for a person to decide.", _TERMINAL, {"reason": "needs a key"}, "escalated"),
+    "run.cancelled": _type(
+        "A person or caller stopped the run.", _TERMINAL, {"reason": "stopped by owner"}, "cancelled"
+    ),
+    "run.escalated": _type(
+        "The agent asked for a person to decide.", _TERMINAL, {"reason": "needs a key"}, "escalated"
+    ),
     "run.limit_reached": _type(
         "A budget of the run was spent before the agent finished.", _TERMINAL, {"limit": "tool_rounds"}, "limit_reached"
     ),
@@ -149,7 +153,8 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         {"duration_ms": 1310, "n_calls": 1, "text": ""},
     ),
     "model.failed": _type(
-        "The model request failed.", {"duration_ms": _DURATION, "error": _ERROR, "error_class": _may("str", "its class")},
+        "The model request failed.",
+        {"duration_ms": _DURATION, "error": _ERROR, "error_class": _may("str", "its class")},
         {"error": "timeout", "duration_ms": 30000},
     ),
     "tool.requested": _type(
@@ -177,7 +182,12 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "detail": _may("str", "diagnostic text, bounded and redacted"),
             **_SITUATION,
         },
-        {"error_class": "exit_nonzero", "effect": "uncertain", "detail": "fatal: not a git repository", "duration_ms": 41},
+        {
+            "error_class": "exit_nonzero",
+            "effect": "uncertain",
+            "detail": "fatal: not a git repository",
+            "duration_ms": 41,
+        },
     ),
     "tool.blocked": _type(
         "A call was refused before it was executed.",
@@ -188,17 +198,25 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         },
         {"status": "denied", "code": "tool_unavailable", "detail": "no tool named deploy is offered"},
     ),
-    "approval.requested": _type("A person was asked to approve a call.", {"question": _may("str", "text")}, {"question": "Run rm?"}),
+    "approval.requested": _type(
+        "A person was asked to approve a call.", {"question": _may("str", "text")}, {"question": "Run rm?"}
+    ),
     "approval.decided": _type(
         "The approval was answered.",
         {"approved": _need("bool", "the decision"), "by": _may("str", "who"), "note": _may("str", "why")},
         {"approved": False, "by": "owner"},
     ),
-    "human.asked": _type("A person was asked a question.", {"question": _may("str", "text")}, {"question": "Which branch?"}),
+    "human.asked": _type(
+        "A person was asked a question.", {"question": _may("str", "text")}, {"question": "Which branch?"}
+    ),
     "human.answered": _type("The question was answered.", {"answer": _may("str", "text")}, {"answer": "main"}),
-    "operation.started": _type("A background operation began.", {"detail": _may("str", "what it does")}, {"detail": "build"}),
+    "operation.started": _type(
+        "A background operation began.", {"detail": _may("str", "what it does")}, {"detail": "build"}
+    ),
     "operation.completed": _type(
-        "A background operation ended well.", {"duration_ms": _DURATION, "result": _may("str", "bounded")}, {"result": "ok"}
+        "A background operation ended well.",
+        {"duration_ms": _DURATION, "result": _may("str", "bounded")},
+        {"result": "ok"},
     ),
     "operation.failed": _type(
         "A background operation ended in an error.",
@@ -211,16 +229,25 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         },
         {"error_class": "exit_nonzero", "detail": "build failed"},
     ),
-    "delegate.started": _type("A child run was started.", {"child_run_id": _may("str", "its run")}, {"child_run_id": "r-43"}),
+    "delegate.started": _type(
+        "A child run was started.", {"child_run_id": _may("str", "its run")}, {"child_run_id": "r-43"}
+    ),
     "delegate.finished": _type(
-        "A child run ended.", {"child_run_id": _may("str", "its run"), "status": _may("str", "run status", stages.RUN_STATUSES)},
+        "A child run ended.",
+        {"child_run_id": _may("str", "its run"), "status": _may("str", "run status", stages.RUN_STATUSES)},
         {"child_run_id": "r-43", "status": "completed"},
     ),
-    "plan.updated": _type("The agent changed its plan.", {"plan": _may("array", "steps")}, {"plan": ["build", "publish"]}),
+    "plan.updated": _type(
+        "The agent changed its plan.", {"plan": _may("array", "steps")}, {"plan": ["build", "publish"]}
+    ),
     "activation.requested": _type(
         "The kernel asked Observation for knowledge.",
-        {"trigger": _TRIGGER, "query": _may("str", "the bounded, redacted query"), **_SITUATION,
-         "budget": _may("object", "activation_tokens and run_tokens left, hint_limit")},
+        {
+            "trigger": _TRIGGER,
+            "query": _may("str", "the bounded, redacted query"),
+            **_SITUATION,
+            "budget": _may("object", "activation_tokens and run_tokens left, hint_limit"),
+        },
         {"trigger": "tool.failed", "query": "Release the parser package"},
     ),
     "activation.completed": _type(
@@ -237,7 +264,14 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "block": _may("str", "the hint block as it stands in the history"),
             "tokens_left": _may("int", "runtime tokens left in the run after this activation"),
         },
-        {"trigger": "tool.failed", "result": "success", "n_offered": 3, "n_selected": 1, "tokens": 96, "duration_ms": 18},
+        {
+            "trigger": "tool.failed",
+            "result": "success",
+            "n_offered": 3,
+            "n_selected": 1,
+            "tokens": 96,
+            "duration_ms": 18,
+        },
     ),
     "activation.skipped": _type(
         "An activation was due and no search was made.",
@@ -266,8 +300,11 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "result": _may("str", "success, empty or error", stages.ACTIVATION_RESULTS),
             "duration_ms": _DURATION,
             "query_diagnostics": _may("object", "lengths, term count and fingerprint of the query; never its text"),
-            "candidates": _may("array", "every candidate: knowledge_id, revision, rank, state, proposition, matched_by, "
-                               "scores, tokens, hold_reason (absent for an offered one)"),
+            "candidates": _may(
+                "array",
+                "every candidate: knowledge_id, revision, rank, state, proposition, matched_by, "
+                "scores, tokens, hold_reason (absent for an offered one)",
+            ),
         },
         {"trigger": "tool.failed", "algorithm_version": "lexical-entity-topic.v2", "n_retrieved": 5, "n_offered": 3},
     ),
@@ -285,7 +322,12 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "tokens": _may("int", "estimated size"),
             "algorithm_version": _need("str", "version of FindHints"),
         },
-        {"trigger": "tool.failed", "revision": 1, "proposition": "Run git init first", "algorithm_version": "lexical-entity-topic.v2"},
+        {
+            "trigger": "tool.failed",
+            "revision": 1,
+            "proposition": "Run git init first",
+            "algorithm_version": "lexical-entity-topic.v2",
+        },
     ),
     "hint.delivery": _type(
         "The kernel selected, injected or dropped an offered hint.",
@@ -303,27 +345,37 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         },
         {"stage": "dropped", "drop_reason": "activation_tokens", "needed": 212, "left": 188, "limit": 400},
     ),
-    "hint.used": _type("The runtime saw the hint acted on.", {"evidence": _may("str", "what shows it")}, {"evidence": "ran git init"}),
+    "hint.used": _type(
+        "The runtime saw the hint acted on.", {"evidence": _may("str", "what shows it")}, {"evidence": "ran git init"}
+    ),
     "hint.ignored": _type("The runtime saw the hint not acted on.", {"evidence": _may("str", "what shows it")}, {}),
     "hint.outcome": _type(
         "The effect of a hint was judged.",
-        {"outcome": _need("str", "the verdict", stages.OUTCOMES), "by": _may("str", "who or what judged"), "note": _may("str", "why")},
+        {
+            "outcome": _need("str", "the verdict", stages.OUTCOMES),
+            "by": _may("str", "who or what judged"),
+            "note": _may("str", "why"),
+        },
         {"outcome": "helpful", "by": "owner"},
     ),
     "memory.read.failed": _type("Reading knowledge failed.", {"error": _ERROR}, {"error": "503"}),
     "thinking": _type(
-        "The runtime shows a step of its own.", {"kind": _may("str", "for example safe_completion"), "detail": _may("str", "text")},
+        "The runtime shows a step of its own.",
+        {"kind": _may("str", "for example safe_completion"), "detail": _may("str", "text")},
         {"kind": "safe_completion", "detail": "tool rounds spent"},
     ),
-    "time.receipt": _type("The current time was read.", {"utc": _may("str", "RFC 3339")}, {"utc": "2026-11-30T03:00:00Z"}),
+    "time.receipt": _type(
+        "The current time was read.", {"utc": _may("str", "RFC 3339")}, {"utc": "2026-11-30T03:00:00Z"}
+    ),
     "answer.heard": _type("A spoken answer was heard.", {"prefix": _may("str", "heard part")}, {"prefix": "The build"}),
     "answer.cut": _type("A spoken answer was cut.", {"prefix": _may("str", "heard part")}, {"prefix": "The bu"}),
     "run.outcome": _type(
-        "The result of the run was judged.", {"success": _may("bool", "task solved"), "score": _may("number", "0 to 1"), "by": _may("str", "who")},
+        "The result of the run was judged.",
+        {"success": _may("bool", "task solved"), "score": _may("number", "0 to 1"), "by": _may("str", "who")},
         {"success": True, "by": "checker"},
     ),
     "span": _type("A foreign span with no better name.", {"name": _may("str", "span name")}, {"name": "GET /"}),
-}  # fmt: skip
+}
 
 
 def check_data(event_type: str, data: Mapping[str, Any]) -> str | None:
@@ -347,7 +399,14 @@ def check_data(event_type: str, data: Mapping[str, Any]) -> str | None:
     return None
 
 
-_JSON_KINDS: Final = {"str": "string", "int": "integer", "number": "number", "bool": "boolean", "object": "object", "array": "array"}
+_JSON_KINDS: Final = {
+    "str": "string",
+    "int": "integer",
+    "number": "number",
+    "bool": "boolean",
+    "object": "object",
+    "array": "array",
+}
 
 
 def json_schema(event_type: str) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Every bound of a run. Tokens are estimates (four code points each), times are milliseconds. (Seed 001 §9.3, §11.)"""
+    """Every bound of a run. Tokens are estimates (four code points each), times milliseconds. (Seed 001 §9.3, §11.)"""
 
     max_turns: int = 40
     activations_per_turn: int = 2
@@ -67,7 +67,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """What is on. `activation` governs runtime triggers; priming has its own switch. `shadow` retrieves, never injects."""
+    """What is on. `activation` governs runtime triggers; priming has its own switch; `shadow` never injects."""
 
     activation: bool = True
     priming: bool = True

@@ -1,0 +1,259 @@
+"""The core: an observation and a state in, the next state and commands out. No clock, no chance, no input or output.
+
+One turn: request, reply, every call answered, then the boundary: operations that ended are told, triggers are
+judged, hints are placed after the last reply, the next request goes out. (Seed 001 §6, §15, §20.)
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from contract.text import clip
+from kernel.core.activation import QUERY_LIMIT, ask_for_priming, search_at_boundary, skip_deferred
+from kernel.core.calls import (
+    advance,
+    decide_approval,
+    end_operation,
+    finish_call,
+    happened_in,
+    open_calls,
+    operation_text,
+)
+from kernel.core.injection import append_message, confirm_sent, drop_unsent, take_answers
+from kernel.core.state import RunState
+from kernel.core.step import Step
+from kernel.core.transitions import allowed
+from kernel.messages import (
+    ApprovalDecided,
+    CallModel,
+    CancelRequested,
+    Command,
+    ContinueAsNew,
+    Finish,
+    HintsArrived,
+    Message,
+    ModelFailed,
+    ModelReplied,
+    Observation,
+    OperationFinished,
+    PrepareRun,
+    Resumed,
+    RunPrepared,
+    RunSpec,
+    ToolFinished,
+)
+
+ANSWER_LIMIT: Final = 4_096  # code points of the answer that travel in events and results
+
+Decision = tuple[RunState, tuple[Command, ...]]
+
+
+def start(spec: RunSpec) -> Decision:
+    """Return the first state of a run and what to do first."""
+    return RunState(spec), (PrepareRun(spec),)
+
+
+def decide(state: RunState, observation: Observation) -> Decision:
+    """Return what follows from one observation.
+
+    Raises IllegalObservation, with `state` unchanged, for one that cannot have happened now.
+    """
+    name = type(observation).__name__
+    targets = allowed(state.phase, name)
+    step = Step(state)
+    if getattr(observation, "continue_suggested", False):
+        step.set(continue_suggested=True)
+    HANDLERS[name](step, observation)
+    if step.state.phase not in targets:
+        raise AssertionError(f"{name} led from {state.phase} to {step.state.phase}, which the table does not allow")
+    return step.state, tuple(step.commands)
+
+
+def on_prepared(step: Step, observed: RunPrepared) -> None:
+    spec = step.state.spec
+    step.set(tools=observed.tools)
+    servers = dict.fromkeys(tool.mcp_server for tool in observed.tools if tool.mcp_server)
+    data = {
+        "task": clip(spec.task, QUERY_LIMIT),
+        "agent": spec.agent,
+        "model": spec.model or None,
+        "limits": asdict(spec.limits),
+        "switches": asdict(spec.switches),
+        "tools": [tool.name for tool in observed.tools],
+        "mcp_servers": list(servers),
+        "failed_servers": dict(observed.failed_servers) or None,
+    }
+    event_id = step.emit("run.started", observed.at_ns, data)
+    # The whole task stands in the transcript; the state keeps what searches are made with.
+    step.set(spec=replace(spec, task=clip(spec.task, QUERY_LIMIT), rules="", setup=""))
+    if observed.error:
+        end(step, observed.at_ns, "failed", error=observed.error, reason="the run could not be prepared")
+        return
+    if spec.switches.priming:
+        step.set(phase="searching")
+        step.flush()
+        ask_for_priming(step, observed.at_ns, event_id)
+    else:
+        next_turn(step, observed.at_ns)
+
+
+def on_hints(step: Step, observed: HintsArrived) -> None:
+    take_answers(step, observed)
+    next_turn(step, observed.at_ns)
+
+
+def next_turn(step: Step, at_ns: int) -> None:
+    """Cross the boundary: end at the turn limit, go on in a new workflow run when it is time, else request."""
+    limits = step.state.spec.limits
+    if step.state.turn >= limits.max_turns:
+        reason = f"the limit of {limits.max_turns} turns was reached"
+        end(step, at_ns, "limit_reached", limit="tool_rounds", reason=reason)
+        return
+    if step.state.turn and (step.state.continue_suggested or step.state.turns_here >= limits.turns_per_workflow):
+        step.flush()
+        step.set(phase="continuing", continue_suggested=False, turns_here=0)
+        step.do(ContinueAsNew())
+        return
+    request(step, at_ns)
+
+
+def on_resumed(step: Step, observed: Resumed) -> None:
+    step.set(continuations=step.state.continuations + 1)
+    data = {"continuation": step.state.continuations, "n_messages": step.state.next_seq}
+    step.emit("run.continued", observed.at_ns, data)
+    request(step, observed.at_ns)
+
+
+def request(step: Step, at_ns: int) -> None:
+    """Open a turn and call the model with everything appended since the last request."""
+    state, spec = step.state, step.state.spec
+    step.set(turn=state.turn + 1, turns_here=state.turns_here + 1, calls=())
+    step.emit("turn.started", at_ns)
+    step.flush()
+    number = step.reserve()
+    step.set(request_number=number, assistant_seq=state.next_seq, next_seq=state.next_seq + 1, phase="calling")
+    event_id, turn = step.event_id(number), step.state.turn
+    step.do(CallModel(spec.run_id, turn, state.appends, state.next_seq, event_id, spec.agent, spec.script, spec.model))
+    step.set(appends=())
+
+
+def report_request(step: Step, observed: ModelReplied | ModelFailed, n_messages: int, tokens: int | None) -> None:
+    """Report the request that was sent, as what it added to the one before, and the hints that stood in it."""
+    state = step.state
+    kept = state.request_size
+    data = {
+        "follows": state.request_event_id or None,
+        "n_kept": kept,
+        "n_messages": n_messages,
+        "tokens": tokens,
+        "n_tools": len(state.tools),
+    }
+    span: dict[str, Any] = {"messages_from": kept, "messages_to": n_messages}
+    event_id = step.emit("model.requested", observed.requested_ns, data, number=state.request_number, **span)
+    step.set(request_event_id=event_id, request_size=n_messages)
+    confirm_sent(step, observed.requested_ns, observed.sent_context)
+
+
+def on_reply(step: Step, observed: ModelReplied) -> None:
+    n_messages = step.state.assistant_seq
+    report_request(step, observed, n_messages, observed.request_tokens)
+    data = {
+        "duration_ms": (observed.at_ns - observed.requested_ns) / 1e6,
+        "n_calls": len(observed.calls),
+        "text": clip(observed.text, ANSWER_LIMIT) or None,
+        "input_tokens": observed.input_tokens,
+        "output_tokens": observed.output_tokens,
+        "model": observed.model or None,
+    }
+    event_id = step.emit("model.completed", observed.at_ns, data, caused_by=step.state.request_event_id)
+    step.set(call_event_id=event_id)
+    if not observed.calls:
+        step.emit("turn.completed", observed.at_ns, {"n_calls": 0})
+        end(step, observed.at_ns, "completed", answer=clip(observed.text, ANSWER_LIMIT))
+        return
+    open_calls(step, observed)
+    boundary_when_answered(step, observed.at_ns)
+
+
+def on_model_failed(step: Step, observed: ModelFailed) -> None:
+    report_request(step, observed, step.state.assistant_seq, None)
+    data = {
+        "duration_ms": (observed.at_ns - observed.requested_ns) / 1e6,
+        "error": observed.error,
+        "error_class": observed.error_class,
+    }
+    event_id = step.emit("model.failed", observed.at_ns, data, caused_by=step.state.request_event_id)
+    step.emit("turn.failed", observed.at_ns, {"code": "model_failed", "source": "runtime"}, caused_by=event_id)
+    end(step, observed.at_ns, "failed", error=observed.error, reason="the model request failed")
+
+
+def on_tool(step: Step, observed: ToolFinished) -> None:
+    finish_call(step, observed)
+    advance(step, observed.at_ns)
+    boundary_when_answered(step, observed.at_ns)
+
+
+def on_approval(step: Step, observed: ApprovalDecided) -> None:
+    decide_approval(step, observed)
+    boundary_when_answered(step, observed.at_ns)
+
+
+def on_operation(step: Step, observed: OperationFinished) -> None:
+    end_operation(step, observed)
+
+
+def boundary_when_answered(step: Step, at_ns: int) -> None:
+    """When every call has its reply: tell ended operations, judge triggers, then go on. Not a moment earlier."""
+    if any(not call.outcome for call in step.state.calls):
+        return
+    step.emit("turn.completed", at_ns, {"n_calls": len(step.state.calls)})
+    happened = happened_in(step.state)
+    ended = step.state.ended_operations
+    if ended:
+        text = "\n".join(operation_text(operation) for operation in ended)
+        append_message(step, Message("context", text, "operation"))
+    step.set(calls=(), ended_operations=())
+    search_at_boundary(step, at_ns, happened)
+    if step.state.asked:
+        step.set(phase="searching")
+    else:
+        next_turn(step, at_ns)
+
+
+def on_cancel(step: Step, observed: CancelRequested) -> None:
+    """Stop now: calls that have no reply are closed in the record, neutrally about whether they took effect."""
+    for call in step.state.calls:
+        if not call.outcome:
+            detail = "the run was cancelled while this call was pending; whether it took effect is not known"
+            data = {"status": "cancelled", "code": "run_cancelled", "detail": detail}
+            ids: dict[str, Any] = {"call_id": call.seen.call_id, "tool": call.seen.name}
+            step.emit("tool.blocked", observed.at_ns, data, caused_by=call.requested_event_id, **ids)
+    for asked in step.state.asked:
+        data = {"trigger": asked.candidate.trigger, "result": "error", "error": "the run was cancelled"}
+        step.emit("activation.completed", observed.at_ns, data, activation_id=asked.candidate.activation_id)
+    step.set(asked=())
+    end(step, observed.at_ns, "cancelled", reason=observed.reason or "cancelled")
+
+
+def end(step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = "", **data: Any) -> None:
+    """End the run: what is left over is reported, then the one terminal event."""
+    skip_deferred(step, at_ns)
+    drop_unsent(step, at_ns)
+    body = {"answer": answer or None, "reason": reason or None, "n_turns": step.state.turn, **data}
+    step.emit(f"run.{status}", at_ns, body, turn=None)
+    step.flush()
+    step.set(phase="finished", calls=())
+    step.do(Finish(step.state.spec.run_id, status, answer, reason))
+
+
+HANDLERS: Final[dict[str, Callable[[Step, Any], None]]] = {
+    "RunPrepared": on_prepared,
+    "HintsArrived": on_hints,
+    "ModelReplied": on_reply,
+    "ModelFailed": on_model_failed,
+    "ToolFinished": on_tool,
+    "ApprovalDecided": on_approval,
+    "OperationFinished": on_operation,
+    "CancelRequested": on_cancel,
+    "Resumed": on_resumed,
+}

@@ -1,0 +1,153 @@
+"""The state of a run: all that must survive replay and continue-as-new, and nothing else.
+
+Ordered tuples, never sets; hashes and ids, never tool outputs or whole answers of Observation. (Seed 001 §8, §15.)
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from kernel.messages import Append, CallSeen, Event, RunSpec, ToolSpec, ToolStatus
+
+Phase = Literal["preparing", "searching", "calling", "running", "approving", "continuing", "finished"]
+
+PROCESSED_LIMIT: Final = 256  # situations remembered; the oldest are dropped first
+SUPPRESSED_LIMIT: Final = 64
+DEFERRED_LIMIT: Final = 4
+DEFERRED_TEXT: Final = 1_000  # code points kept of a deferred candidate's diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One reason to search: a trigger, what set it off, and the situation it is about."""
+
+    trigger: str
+    source_event_id: str
+    tool: str | None = None
+    mcp_server: str | None = None
+    call_id: str | None = None
+    operation_id: str | None = None
+    tool_result: str = ""
+    error_class: str = ""
+    situation_key: str = ""
+    situation_class: str = ""
+    fingerprint: str = ""
+    activation_id: str = ""  # given when the candidate is taken up, skipped or deferred
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressed:
+    """A hint that was offered and not injected, with what it would have needed."""
+
+    knowledge_id: str
+    revision: int
+    reason: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedHint:
+    """A selected hint: `tokens` is what its cue adds to the block."""
+
+    hint_id: str
+    knowledge_id: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A block that stands at transcript position `seq` and has not been seen in a request yet."""
+
+    seq: int
+    activation_id: str
+    hints: tuple[PlacedHint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An activation whose answer is awaited."""
+
+    candidate: Candidate
+    event_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationState:
+    """What the run has searched for and spent. `used_by` counts activations by tool or server, first use first."""
+
+    issued: tuple[str, ...] = ()
+    met_servers: tuple[str, ...] = ()
+    processed: tuple[tuple[str, str], ...] = ()  # (situation key, activation id)
+    suppressed: tuple[Suppressed, ...] = ()
+    deferred: tuple[Candidate, ...] = ()
+    used_by: tuple[tuple[str, int], ...] = ()
+    count: int = 0
+    tokens_used: int = 0
+    next_id: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call of the current turn. `outcome` is empty until it has its reply."""
+
+    seen: CallSeen
+    reply_seq: int
+    requested_event_id: str = ""
+    outcome: ToolStatus | Literal[""] = ""
+    outcome_event_id: str = ""
+    executed: bool = False
+    duplicate: bool = False
+    operation_id: str | None = None
+    error_class: str = ""
+    diagnostic: str = ""
+    excerpt: str = ""
+    approved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A background operation that was started and has not ended."""
+
+    operation_id: str
+    call_id: str
+    tool: str
+    mcp_server: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndedOperation:
+    """A background operation that ended and has not been told to the model."""
+
+    operation: Operation
+    event_id: str
+    outcome: ToolStatus
+    error_class: str = ""
+    diagnostic: str = ""
+    excerpt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """Everything a run carries. `request_event_id`/`request_size` describe the last request that was sent."""
+
+    spec: RunSpec
+    phase: Phase = "preparing"
+    turn: int = 0
+    next_seq: int = 2
+    next_event: int = 1
+    assistant_seq: int = 0
+    call_event_id: str = ""
+    request_event_id: str = ""
+    request_number: int = 0
+    request_size: int = 0
+    tools: tuple[ToolSpec, ...] = ()
+    calls: tuple[Call, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    ended_operations: tuple[EndedOperation, ...] = ()
+    appends: tuple[Append, ...] = ()
+    placed: tuple[Placed, ...] = ()
+    asked: tuple[Asked, ...] = ()
+    events: tuple[Event, ...] = ()
+    activation: ActivationState = field(default_factory=ActivationState)
+    continuations: int = 0
+    turns_here: int = 0
+    continue_suggested: bool = False

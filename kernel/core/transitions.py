@@ -1,0 +1,46 @@
+"""Which observation may arrive in which phase, and where it may lead: one table, also the source of the diagram."""
+
+from typing import Final
+
+from kernel.core.state import Phase
+
+BOUNDARY: Final[tuple[Phase, ...]] = ("searching", "calling", "continuing", "finished")
+AFTER_CALLS: Final[tuple[Phase, ...]] = ("running", "approving", *BOUNDARY)
+
+TABLE: Final[dict[tuple[Phase, str], tuple[Phase, ...]]] = {
+    ("preparing", "RunPrepared"): ("searching", "calling", "finished"),
+    ("searching", "HintsArrived"): ("calling", "continuing", "finished"),
+    ("calling", "ModelReplied"): AFTER_CALLS,
+    ("calling", "ModelFailed"): ("finished",),
+    ("running", "ToolFinished"): AFTER_CALLS,
+    ("approving", "ApprovalDecided"): AFTER_CALLS,
+    ("continuing", "Resumed"): ("calling",),
+    **{
+        (phase, "CancelRequested"): ("finished",)
+        for phase in ("preparing", "searching", "calling", "running", "approving", "continuing")
+    },
+    **{
+        (phase, "OperationFinished"): (phase,)
+        for phase in ("searching", "calling", "running", "approving", "continuing")
+    },
+}
+
+
+class IllegalObservation(Exception):
+    """An observation that cannot have happened in this phase: a defect of the runner; the state is unchanged."""
+
+
+def allowed(phase: Phase, observation: str) -> tuple[Phase, ...]:
+    """Return the phases an observation may lead to. Raises IllegalObservation when it may not arrive at all."""
+    try:
+        return TABLE[phase, observation]
+    except KeyError:
+        raise IllegalObservation(f"{observation} cannot arrive while the run is {phase}") from None
+
+
+def diagram() -> str:
+    """Return the table as a Mermaid state diagram."""
+    lines = ["stateDiagram-v2", "    [*] --> preparing"]
+    for (phase, observation), targets in TABLE.items():
+        lines += [f"    {phase} --> {target}: {observation}" for target in targets]
+    return "\n".join([*lines, "    finished --> [*]"])

@@ -1,0 +1,81 @@
+"""How the history is rendered for a provider: the neutral `context` role as its protocol allows, replies untouched.
+
+Never two user messages in a row, never anything between calls and their replies. Pure. (Seed 001 §6.2, §10.2.)
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from kernel.messages import Message
+
+JOIN = "\n\n"
+
+
+def render_openai(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the messages in OpenAI chat form: context text becomes a user message, joined to a neighbouring one."""
+    rendered: list[dict[str, Any]] = []
+    for message in messages:
+        role = "user" if message.role == "context" else message.role
+        if role == "user" and rendered and rendered[-1]["role"] == "user":
+            rendered[-1]["content"] += JOIN + message.text
+        elif role == "tool":
+            rendered.append({"role": "tool", "tool_call_id": message.call_id, "content": message.text})
+        elif message.calls:
+            rendered.append({"role": "assistant", "content": message.text or None, "tool_calls": _calls(message)})
+        else:
+            rendered.append({"role": role, "content": message.text})
+    return rendered
+
+
+def _calls(message: Message) -> list[dict[str, Any]]:
+    return [
+        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in message.calls
+    ]
+
+
+def render_blocks(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the messages in block form (no system, which travels apart): the replies to one assistant message and
+    the context after them are blocks of one user message, replies first."""
+    rendered: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role == "system":
+            continue
+        if message.role == "assistant":
+            rendered.append({"role": "assistant", "content": _assistant_blocks(message)})
+            continue
+        if message.role == "tool":
+            block: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.call_id, "content": message.text}
+        else:
+            block = {"type": "text", "text": message.text}
+        if rendered and rendered[-1]["role"] == "user":
+            rendered[-1]["content"].append(block)
+        else:
+            rendered.append({"role": "user", "content": [block]})
+    return rendered
+
+
+def _assistant_blocks(message: Message) -> list[dict[str, Any]]:
+    text = [{"type": "text", "text": message.text}] if message.text else []
+    calls = [
+        {"type": "tool_use", "id": call.call_id, "name": call.name, "input": _input(call.arguments)}
+        for call in message.calls
+    ]
+    return [*text, *calls]
+
+
+def _input(arguments: str) -> dict[str, Any]:
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {"malformed": arguments}
+
+
+def message_hash(message: Message) -> str:
+    """Return the SHA-256 (hex) of a message's role, text and ids: what is reported as sent."""
+    calls = [[call.call_id, call.name, call.arguments] for call in message.calls]
+    text = json.dumps([message.role, message.text, message.call_id, calls], ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
