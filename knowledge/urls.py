@@ -1,5 +1,10 @@
-"""Machine API of Observation: hints, activations."""
+"""Machine API of Observation: hints for activations; runs with their chains."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from knowledge.hints_api.views import BatchView, HintsView
+
+urlpatterns = [
+    path("observations/hints", HintsView.as_view(), name="api-hints"),
+    path("observations/hints/batch", BatchView.as_view(), name="api-hints-batch"),
+]

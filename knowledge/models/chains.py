@@ -5,6 +5,7 @@ A stage is a timestamp in the sender's Unix nanoseconds; a dropped hint keeps it
 """
 
 from django.db import models
+
 from ingest.models import Project
 
 
@@ -31,7 +32,9 @@ class RunSummary(models.Model):
     n_turns = models.IntegerField(default=0)
     n_tool_calls = models.IntegerField(default=0)
     n_tools_failed = models.IntegerField(default=0)
-    n_activations = models.IntegerField(default=0, help_text="searches made, priming included; skipped ones not counted")
+    n_activations = models.IntegerField(
+        default=0, help_text="searches made, priming included; skipped ones not counted"
+    )
     n_skipped = models.IntegerField(default=0)
     n_retrieved = models.IntegerField(default=0)
     n_offered = models.IntegerField(default=0)

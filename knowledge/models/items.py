@@ -3,13 +3,16 @@
 Written only by `knowledge/items.py` (items) and `knowledge/offering.py` (answers). (Seed 001 §7, §13.)
 """
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models.functions import Now
-from ingest.models import Project
 
 from contract import stages
+from ingest.models import Project
+from knowledge.drafts import KINDS
 
-STATES = [(word, meaning) for word, meaning in stages.ITEM_STATES.items()]
+STATES = list(stages.ITEM_STATES.items())
 
 
 class KnowledgeItem(models.Model):
@@ -17,17 +20,21 @@ class KnowledgeItem(models.Model):
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="knowledge_items")
     knowledge_id = models.CharField(max_length=200)
-    kind = models.CharField(max_length=20, choices=[("claim", "claim"), ("observation", "observation")], default="claim")
+    kind = models.CharField(
+        max_length=20, choices=[("claim", "claim"), ("observation", "observation")], default="claim"
+    )
     state = models.CharField(max_length=20, choices=STATES, default="proposed")
     revision = models.PositiveIntegerField(default=1)
     suspended_dynamic = models.BooleanField(default=False, help_text="kept, not offered at runtime triggers")
     replaced_by = models.CharField(max_length=200, null=True, help_text="knowledge_id of the live replacement")
     language = models.CharField(max_length=10, default="en")
+    keys = ArrayField(models.TextField(), default=list, help_text="what FindHints finds the current revision by")
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project", "knowledge_id"], name="knowledge_item_unique")]
+        indexes = [GinIndex(fields=["keys"], name="knowledge_item_keys")]
 
     def __str__(self) -> str:
         return self.knowledge_id

@@ -1,0 +1,125 @@
+"""What a knowledge item is before it is stored: its text and scope, read from JSON and checked. Pure.
+
+A rule holds the action itself and is short; scope fields left empty mean any. (Seed 001 §7, §13.)
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from contract import stages
+from contract.redaction import redact
+from contract.text import estimate_tokens
+
+PROPOSITION_TOKENS: Final = 120
+ID_LIMIT: Final = 200  # code points of an id, a scope, an entity or a topic
+TEXT_LIMIT: Final = 2_000  # code points of any other text
+LIST_LIMIT: Final = 50  # entries of one list
+KINDS: Final[Mapping[str, str]] = {
+    "claim": "a rule somebody states",
+    "observation": "something that was seen to happen",
+}
+NEEDS_REPLACEMENT: Final = ("superseded", "corrected")
+
+LIST_FIELDS: Final = ("entities", "topics", "error_examples", "evidence")
+FLAG_FIELDS: Final = ("suspended_dynamic",)
+SHORT_FIELDS: Final = ("knowledge_id", "tool", "mcp_server", "version_scope", "replaced_by", "language")
+SHORT_LISTS: Final = ("entities", "topics", "evidence")
+
+
+class KnowledgeError(ValueError):
+    """An item or a change that is not allowed; the message names the field, the limit and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDraft:
+    """An item as a person writes it. `trigger`, `tool`, `mcp_server` limit where it is offered; empty means any."""
+
+    knowledge_id: str
+    proposition: str
+    kind: str = "claim"
+    state: str = "proposed"
+    why: str = ""
+    verify: str = ""
+    caution: str = ""
+    trigger: str = ""
+    tool: str = ""
+    mcp_server: str = ""
+    version_scope: str = ""
+    entities: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    error_examples: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    language: str = "en"
+    suspended_dynamic: bool = False
+    replaced_by: str = ""
+
+
+def parse_draft(raw: object) -> ItemDraft:
+    """Return a draft from a decoded JSON object. Raises KnowledgeError naming the field that is wrong."""
+    if not isinstance(raw, dict):
+        raise KnowledgeError("an item must be a JSON object")
+    known = sorted(field.name for field in fields(ItemDraft))
+    unknown = sorted(str(name) for name in raw if name not in known)
+    if unknown:
+        raise KnowledgeError(f"unknown field {unknown[0]}; known are {', '.join(known)}")
+    for name in ("knowledge_id", "proposition"):
+        if name not in raw:
+            raise KnowledgeError(f"{name} is required")
+    draft = ItemDraft(**{name: _value(name, value) for name, value in raw.items()})
+    check_draft(draft)
+    return draft
+
+
+def _value(name: str, value: object) -> Any:
+    if name in LIST_FIELDS:
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+            raise KnowledgeError(f"{name} must be a list of strings")
+        return tuple(value)
+    if name in FLAG_FIELDS:
+        if not isinstance(value, bool):
+            raise KnowledgeError(f"{name} must be true or false")
+        return value
+    if not isinstance(value, str):
+        raise KnowledgeError(f"{name} must be a string")
+    return value
+
+
+def check_draft(draft: ItemDraft) -> None:
+    """Raise KnowledgeError when a draft breaks a limit, uses an unknown word or holds what may not be stored."""
+    for name in ("knowledge_id", "proposition"):
+        if not getattr(draft, name).strip():
+            raise KnowledgeError(f"{name} must not be empty")
+    size = estimate_tokens(draft.proposition)
+    if size > PROPOSITION_TOKENS:
+        raise KnowledgeError(f"proposition has about {size} tokens; the limit is {PROPOSITION_TOKENS}, shorten it")
+    _check_word("kind", draft.kind, KINDS)
+    _check_word("state", draft.state, stages.ITEM_STATES)
+    if draft.trigger:
+        _check_word("trigger", draft.trigger, stages.TRIGGERS)
+    if bool(draft.replaced_by) != (draft.state in NEEDS_REPLACEMENT):
+        needing = " and ".join(NEEDS_REPLACEMENT)
+        raise KnowledgeError(f"replaced_by must name the live replacement of a {needing} item, and of no other")
+    for name, value in asdict(draft).items():
+        _check_texts(name, value)
+
+
+def _check_word(name: str, word: str, words: Mapping[str, str]) -> None:
+    if word not in words:
+        raise KnowledgeError(f"{name} must be one of: {', '.join(words)}")
+
+
+def _check_texts(name: str, value: object) -> None:
+    texts = value if isinstance(value, tuple) else (value,)
+    if len(texts) > LIST_LIMIT:
+        raise KnowledgeError(f"{name} has {len(texts)} entries; the limit is {LIST_LIMIT}")
+    limit = ID_LIMIT if name in SHORT_FIELDS or name in SHORT_LISTS else TEXT_LIMIT
+    for text in texts:
+        if not isinstance(text, str):
+            continue
+        if len(text) > limit:
+            raise KnowledgeError(f"{name} has {len(text)} characters; the limit is {limit}, shorten it")
+        if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+            raise KnowledgeError(f"{name} holds a NUL or half a surrogate pair; take it out")
+        if redact(text)[1]:
+            raise KnowledgeError(f"{name} holds what looks like a secret; take it out")

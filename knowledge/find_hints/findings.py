@@ -1,0 +1,80 @@
+"""What every version of FindHints takes and gives: the query, the items considered, the verdict on each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class HintQuery:
+    """One question to FindHints, bounded by its sender. `limit` is 1..20 hints. (Seed 001 §7.)
+
+    `issued`, `suppressed` and `offered_before` are knowledge ids: in this run's history, dropped earlier in this run,
+    offered by an earlier activation of the same boundary.
+    """
+
+    run_id: str
+    activation_id: str
+    trigger: str = "task.priming"
+    query: str = ""
+    tool: str = ""
+    mcp_server: str = ""
+    tool_result: str = ""
+    error_class: str = ""
+    source_event_id: str = ""
+    task_id: str = ""
+    actor_id: str = ""
+    team_root: str = ""
+    entities: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    active_skills: tuple[str, ...] = ()
+    issued: tuple[str, ...] = ()
+    suppressed: tuple[str, ...] = ()
+    offered_before: tuple[str, ...] = ()
+    limit: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ItemView:
+    """The current revision of one item, as a version of FindHints may see it."""
+
+    knowledge_id: str
+    revision: int
+    kind: str
+    state: str
+    proposition: str
+    caution: str = ""
+    trigger: str = ""
+    tool: str = ""
+    mcp_server: str = ""
+    entities: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    error_examples: tuple[str, ...] = ()
+    suspended: bool = False
+    replaced_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One candidate: its match, its rank, and why it is held back; an empty reason means offered.
+
+    Rank 1 is the best hint offered; the candidates held back rank behind all that are offered.
+    """
+
+    item: ItemView
+    rank: int
+    matched_by: tuple[str, ...]
+    scores: Mapping[str, float] = field(default_factory=dict)
+    hold_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The answer of one version: every candidate in rank order, and the legs that took part."""
+
+    version: str
+    matcher: str
+    candidates: tuple[Finding, ...]
+
+    @property
+    def offered(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.candidates if not finding.hold_reason)

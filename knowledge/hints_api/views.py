@@ -1,0 +1,135 @@
+"""`POST /v1/observations/hints` and `/batch`: what is known that fits what just happened."""
+
+import json
+import uuid
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from ingest.authentication import HasScope
+from ingest.error_answers import RETRY_SECONDS, error_body
+from ingest.errors import IngestError
+from ingest.models import ApiKey
+from ingest.repair import Repairs, clean_value
+from ingest.views import RawParser, key_of
+from knowledge.find_hints.findings import HintQuery
+from knowledge.hints_api.serializers import HintRequestSerializer
+from knowledge.offering import answer_all
+
+BATCH_LIMIT: Final = 20  # activations of one boundary
+
+
+class HintsView(APIView):
+    """One activation."""
+
+    required_scope = "observe"
+    permission_classes = [HasScope]
+    parser_classes = [RawParser]
+
+    @extend_schema(
+        request=HintRequestSerializer, responses=OpenApiTypes.OBJECT, summary="Find hints for one activation"
+    )
+    def post(self, request: Request) -> Response:
+        key = key_of(request)
+        if key.project.hints_paused:
+            return paused()
+        query = parse_request(decode(request), key)
+        return Response(answer_all(key.project, [query])[0])
+
+
+class BatchView(APIView):
+    """All activations of one boundary: answered in order, none offered what an earlier one was."""
+
+    required_scope = "observe"
+    permission_classes = [HasScope]
+    parser_classes = [RawParser]
+
+    @extend_schema(
+        request={
+            "application/json": {
+                "type": "object",
+                "properties": {"requests": {"type": "array", "items": {"type": "object"}}},
+            }
+        },
+        responses=OpenApiTypes.OBJECT,
+        summary="Find hints for the activations of one boundary",
+    )
+    def post(self, request: Request) -> Response:
+        key = key_of(request)
+        if key.project.hints_paused:
+            return paused()
+        body = decode(request)
+        unknown = sorted(set(body) - {"requests"})
+        if unknown:
+            raise IngestError("unknown_field", 400, f"unknown field {unknown[0]}; known is requests", field=unknown[0])
+        requests = body.get("requests")
+        if not isinstance(requests, list) or not 1 <= len(requests) <= BATCH_LIMIT:
+            detail = f"requests must be a list of 1 to {BATCH_LIMIT} hint requests"
+            raise IngestError("invalid_batch", 400, detail, field="requests", limit=BATCH_LIMIT)
+        queries = [parse_request(entry, key, f"requests[{index}].") for index, entry in enumerate(requests)]
+        return Response({"answers": answer_all(key.project, queries)})
+
+
+def paused() -> Response:
+    body = error_body("hints_paused", "hints are paused for this project; a member can turn them on again")
+    return Response(body, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
+
+
+def decode(request: Request) -> dict[str, Any]:
+    """Return the request's JSON object, made storable. Raises IngestError (400, 413)."""
+    limit = settings.HINTS_MAX_BODY_BYTES
+    too_large = IngestError("body_too_large", 413, f"the body is over {limit} bytes; send less text", limit=limit)
+    try:
+        raw = request._request.body
+    except RequestDataTooBig:
+        raise too_large from None
+    if len(raw) > limit:
+        raise too_large
+    try:
+        value = json.loads(raw)
+    except RecursionError:
+        raise IngestError("too_nested", 400, "the body is nested too deeply to be read") from None
+    except ValueError as error:
+        place = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
+        raise IngestError("bad_json", 400, f"the body is not valid JSON{place}") from None
+    if not isinstance(value, dict):
+        raise IngestError("bad_body", 400, "the body must be a JSON object")
+    return dict(clean_value(value, Repairs(), max_nesting=8, max_key_bytes=settings.INGEST_MAX_KEY_BYTES))
+
+
+def parse_request(raw: Any, key: ApiKey, prefix: str = "") -> HintQuery:
+    """Return one checked request. Raises IngestError naming the field: 422 for a length, 403 for a project, else 400."""
+    if not isinstance(raw, dict):
+        raise IngestError("bad_body", 400, f"{prefix or 'the body '}must be a JSON object".replace(". ", " "))
+    serializer = HintRequestSerializer(data=raw)
+    if not serializer.is_valid():
+        field, code, detail = first_error(serializer.errors, prefix)
+        status = 422 if code in ("max_length", "max_value", "min_value") else 400
+        raise IngestError(
+            code if code == "unknown_field" else "invalid_field", status, f"{field}: {detail}", field=field
+        )
+    slug = serializer.validated_data.get("project")
+    if slug and slug != key.project.slug:
+        raise IngestError(
+            "wrong_project", 403, "project must be the key's own; use a key of that project", field="project"
+        )
+    return serializer.to_query(new_activation_id=f"{serializer.validated_data['run'][:150]}:{uuid.uuid4()}")
+
+
+def first_error(errors: Any, prefix: str) -> tuple[str, str, str]:
+    """Return (field path, code, sentence) of the first error of a serializer."""
+    path, node = prefix.rstrip("."), errors
+    while not (isinstance(node, list) and node and not isinstance(node[0], dict | list)):
+        if isinstance(node, dict):
+            name, node = next(iter(node.items()))
+            path = f"{path}.{name}" if path else str(name)
+        else:
+            index = next(place for place, entry in enumerate(node) if entry)
+            path, node = f"{path}[{index}]", node[index]
+    return path, str(getattr(node[0], "code", "invalid")), str(node[0])
