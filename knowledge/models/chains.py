@@ -4,9 +4,11 @@ Written only by `knowledge/chains.py`; every row names the fold version that der
 A stage is a timestamp in the sender's Unix nanoseconds; a dropped hint keeps its earlier stamps. (Seed 001 §10.3, §13.)
 """
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
-from ingest.models import Project
+from ingest.models import Project, Run
 
 
 class RunSummary(models.Model):
@@ -15,6 +17,14 @@ class RunSummary(models.Model):
     pk = models.CompositePrimaryKey("project_id", "run_id")
     project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
     run_id = models.TextField()
+    journal = models.ForeignObject(
+        Run,
+        on_delete=models.DO_NOTHING,
+        from_fields=("project", "run_id"),
+        to_fields=("project", "run_id"),
+        related_name="summary",
+        help_text="no column: lets lists start from the run registry, which knows a run from its first event",
+    )
     status = models.TextField(default="running", help_text="a word of contract.stages.RUN_STATUSES")
     status_reason = models.TextField(default="")
     task = models.TextField(default="")
@@ -28,6 +38,8 @@ class RunSummary(models.Model):
     switches = models.JSONField(default=dict)
     answer = models.TextField(default="")
     success = models.BooleanField(null=True, help_text="from run.outcome")
+    tools = ArrayField(models.TextField(), default=list, help_text="names of the tools that were called")
+    mcp_servers = ArrayField(models.TextField(), default=list, help_text="keys of the servers that were called")
     n_events = models.BigIntegerField(default=0)
     n_turns = models.IntegerField(default=0)
     n_tool_calls = models.IntegerField(default=0)
@@ -40,15 +52,20 @@ class RunSummary(models.Model):
     n_offered = models.IntegerField(default=0)
     n_injected = models.IntegerField(default=0)
     n_dropped = models.IntegerField(default=0)
-    hint_tokens = models.IntegerField(default=0, help_text="runtime tokens used, priming not counted")
-    priming_tokens = models.IntegerField(default=0)
+    hint_tokens = models.BigIntegerField(default=0, help_text="runtime tokens used, priming not counted")
+    priming_tokens = models.BigIntegerField(default=0)
     model_tokens = models.BigIntegerField(default=0, help_text="input + output as reported, else the request estimate")
     fold_version = models.TextField()
     folded_arrival = models.BigIntegerField()
     folded_at = models.DateTimeField()
 
     class Meta:
-        indexes = [models.Index(fields=["project", "-started_ns"], name="run_summary_recent")]
+        indexes = [
+            models.Index(fields=["project", "-started_ns"], name="run_summary_recent"),
+            models.Index(fields=["project", "status"], name="run_summary_status"),
+            GinIndex(fields=["tools"], name="run_summary_tools"),
+            GinIndex(fields=["mcp_servers"], name="run_summary_servers"),
+        ]
 
 
 class Activation(models.Model):
@@ -57,8 +74,9 @@ class Activation(models.Model):
     pk = models.CompositePrimaryKey("project_id", "run_id", "activation_id")
     project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
     run_id = models.TextField()
-    activation_id = models.TextField()
-    trigger = models.TextField()
+    activation_id = models.TextField(help_text="empty for deliveries whose activation is not known")
+    ordinal = models.IntegerField(help_text="0-based place among the run's activations")
+    trigger = models.TextField(default="", help_text="a word of TRIGGERS, empty while it is not known")
     turn = models.BigIntegerField(null=True)
     source_event_id = models.TextField(null=True)
     tool = models.TextField(null=True)
@@ -91,6 +109,9 @@ class Activation(models.Model):
     request_event_id = models.TextField(null=True, help_text="model.requested that carried the block")
     position = models.IntegerField(null=True, help_text="0-based place of the block in that request")
     query_diagnostics = models.JSONField(default=dict)
+    later_calls = models.JSONField(default=list, help_text="the next calls of the same tool or server")
+    resolved = models.BooleanField(null=True, help_text="what followed a failure: null when it cannot be told")
+    resolved_event_id = models.TextField(null=True, help_text="end of the call that shows it")
     fold_version = models.TextField()
 
 
@@ -101,7 +122,7 @@ class Candidate(models.Model):
     project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
     run_id = models.TextField()
     activation_id = models.TextField()
-    knowledge_id = models.TextField()
+    knowledge_id = models.TextField(help_text="'? ' and the hint id when only the hint is known")
     revision = models.IntegerField(null=True)
     rank = models.IntegerField(null=True)
     proposition = models.TextField(default="")
@@ -123,10 +144,15 @@ class Candidate(models.Model):
     used_ns = models.BigIntegerField(null=True)
     ignored_ns = models.BigIntegerField(null=True)
     usage_source = models.TextField(default="", help_text="reported or the heuristic's version")
-    evidence = models.JSONField(default=dict, help_text="event_id and the words that show it")
+    evidence = models.JSONField(default=dict, help_text="usage and outcome: each an event_id and what it shows")
     outcome = models.TextField(default="", help_text="a word of OUTCOMES")
-    outcome_source = models.TextField(default="")
+    outcome_source = models.TextField(default="", help_text="reported or the heuristic's version")
     fold_version = models.TextField()
 
     class Meta:
-        indexes = [models.Index(fields=["project", "knowledge_id"], name="candidate_by_item")]
+        indexes = [
+            models.Index(fields=["project", "knowledge_id"], name="candidate_by_item"),
+            models.Index(
+                fields=["project", "drop_reason"], condition=~models.Q(drop_reason=""), name="candidate_by_drop"
+            ),
+        ]
