@@ -452,3 +452,23 @@ class RunResult:
     status: str
     answer: str = ""
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswer:
+    """What a person sends to a run: whether the waiting call may be executed."""
+
+    call_id: str
+    approved: bool
+    by: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """Where a run stands: its phase, its turn, and the calls that wait for a person."""
+
+    run_id: str
+    phase: str
+    turn: int
+    pending_approvals: tuple[AskApproval, ...] = ()

@@ -1,6 +1,6 @@
 """What a driver is: it renders the history as its model takes it, asks the model, and returns what it said."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -40,10 +40,7 @@ class DriverReply:
 
 
 class Driver(Protocol):
-    """A way to ask a model, registered by name in the worker; a RunSpec's `agent` names it."""
-
-    def render(self, messages: Sequence[Message]) -> Sequence[Mapping[str, Any]]:
-        """Return the messages as sent to the provider."""
+    """A way to ask a model, registered by name in the worker; a RunSpec's `agent` names it. It renders by itself."""
 
     async def reply(self, request: ModelRequest) -> DriverReply:
         """Ask once. Raises kernel.edge.retry.ModelError, which says whether another attempt is worth it."""

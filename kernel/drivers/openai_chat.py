@@ -1,0 +1,77 @@
+"""Asks any OpenAI-compatible endpoint through the official client; retries belong to the runner, not to the client."""
+
+from typing import Any, Final
+
+import openai
+from openai.types.chat import ChatCompletion
+
+from kernel.drivers import DriverReply, ModelRequest, ToolOffer
+from kernel.drivers.rendering import render_openai
+from kernel.edge.retry import ModelError, posture
+from kernel.messages import ToolCall
+
+TIMEOUT_SECONDS: Final = 120.0
+
+
+class OpenAIChatDriver:
+    """One endpoint and key. A run names the model; `default_model` serves runs that name none."""
+
+    def __init__(
+        self, base_url: str, api_key: str, *, default_model: str = "", timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
+        self._client = openai.AsyncOpenAI(
+            base_url=base_url or None, api_key=api_key, max_retries=0, timeout=timeout_seconds
+        )
+        self._default_model = default_model
+
+    async def reply(self, request: ModelRequest) -> DriverReply:
+        """Ask once. Raises ModelError, which says whether another attempt is worth it."""
+        model = request.model or self._default_model
+        if not model:
+            raise ModelError("model_not_named", "the run names no model: set `model` in its spec")
+        # Some endpoints refuse a tool choice, or an empty list of tools, when no tools are sent.
+        body: dict[str, Any] = {"model": model, "messages": render_openai(request.messages)}
+        if request.tools:
+            body["tools"] = [_tool(offer) for offer in request.tools]
+        try:
+            completion: ChatCompletion = await self._client.chat.completions.create(**body)
+        except openai.OpenAIError as error:
+            raise posture(error) from None
+        except ValueError as error:  # a body that is no JSON although the status is 200
+            raise ModelError("model_invalid_answer", f"the model's answer is not JSON: {error}") from None
+        return read_completion(completion)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def _tool(offer: ToolOffer) -> dict[str, Any]:
+    function = {"name": offer.name, "description": offer.description, "parameters": dict(offer.schema)}
+    return {"type": "function", "function": function}
+
+
+def read_completion(completion: ChatCompletion) -> DriverReply:
+    """Return what the first choice says. Raises ModelError when the answer has none or is of another shape.
+
+    The client checks no shapes by itself, so nothing is taken for granted here.
+    """
+    try:
+        message = completion.choices[0].message
+        calls = tuple(
+            ToolCall(str(call.id or ""), str(call.function.name), str(call.function.arguments or "{}"))
+            for call in message.tool_calls or ()
+            if call.type == "function"
+        )
+        text = message.content or message.refusal or ""
+        if not isinstance(text, str):
+            raise TypeError("content is no text")
+        usage = completion.usage
+        input_tokens = _count(usage.prompt_tokens) if usage else None
+        output_tokens = _count(usage.completion_tokens) if usage else None
+        return DriverReply(text, calls, str(completion.model or ""), input_tokens, output_tokens)
+    except (AttributeError, IndexError, TypeError) as error:
+        raise ModelError("model_invalid_answer", f"the model's answer is not of the chat form: {error}") from None
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else None

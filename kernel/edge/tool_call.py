@@ -1,0 +1,102 @@
+"""One tool call: executed at most once, its reply written once, and everything that leaves it redacted here.
+
+What an activity returns is in workflow history the moment it returns, so redaction cannot come later; the
+model reads the redacted text as well. (Seed 001 §7.3.)
+"""
+
+import json
+from collections.abc import Callable
+from typing import Final
+
+from contract.redaction import redact
+from contract.text import clip
+from kernel.core.calls import CHECK_FIRST
+from kernel.core.codec import from_json, to_json
+from kernel.edge.preparation import load_catalogue
+from kernel.edge.transcript import TranscriptGap, TranscriptStore
+from kernel.messages import Message, RunTool, ToolFinished
+from kernel.tools.catalogue import Catalogue, ToolEntry, ToolResult
+from kernel.tools.registry import Toolbox
+
+REPLY_LIMIT: Final = 16_000  # code points of a reply
+DIAGNOSTIC_LIMIT: Final = 4_096  # code points
+CUT: Final = "\n… [{n} characters left out] …\n"
+INTERRUPTED: Final = ToolResult(
+    "timed_out", "uncertain", error_class="interrupted", note="an earlier attempt was interrupted"
+)
+
+
+async def run_tool(
+    store: TranscriptStore, toolbox: Toolbox, clock_ns: Callable[[], int], command: RunTool
+) -> ToolFinished:
+    """Execute the call and return its outcome; when its reply stands there already, return that outcome.
+
+    A call that may have an effect is not executed again after an attempt that left no reply.
+    Raises TranscriptGap when the transcript does not hold the call.
+    """
+    written = await store.entry(command.run_id, command.reply_seq)
+    if written is not None and written.outcome:
+        return from_json(ToolFinished, written.outcome)
+    arguments, entry, catalogue = await _find(store, command)
+    started_ns = clock_ns()
+    if await store.begin_call(command.run_id, command.reply_seq) or not entry.effectful:
+        result = await toolbox.run(command.run_id, catalogue, entry, arguments)
+    else:
+        result = INTERRUPTED
+    result = redacted(result)
+    finished = ToolFinished(
+        at_ns=clock_ns(),
+        started_ns=started_ns,
+        call_id=command.call_id,
+        status=result.status,
+        effect=result.effect,
+        error_class=clip(result.error_class, 200),
+        diagnostic=cut_middle(result.diagnostic, DIAGNOSTIC_LIMIT),
+        excerpt=clip(result.output, command.excerpt_limit),
+    )
+    reply = Message("tool", reply_text(result), "tool", call_id=command.call_id)
+    written = await store.write(command.run_id, command.reply_seq, reply, to_json(finished))
+    return from_json(ToolFinished, written.outcome) if written.outcome else finished
+
+
+async def _find(store: TranscriptStore, command: RunTool) -> tuple[dict[str, object], ToolEntry, Catalogue]:
+    """Return the call's arguments, its tool and the catalogue."""
+    assistant = await store.entry(command.run_id, command.assistant_seq)
+    calls = assistant.message.calls if assistant is not None else ()
+    call = next((call for call in calls if call.call_id == command.call_id), None)
+    catalogue = await load_catalogue(store, command.run_id)
+    entry = catalogue.find(call.name) if call is not None else None
+    if call is None or entry is None:
+        raise TranscriptGap(f"run {command.run_id}: no executable call {command.call_id!r} at {command.assistant_seq}")
+    return json.loads(call.arguments or "{}"), entry, catalogue
+
+
+def redacted(result: ToolResult) -> ToolResult:
+    """Return the result with every text redacted."""
+    texts = (result.output, result.diagnostic, result.error_class, result.note)
+    output, diagnostic, error_class, note = (redact(text)[0] for text in texts)
+    return ToolResult(result.status, result.effect, output, diagnostic, error_class, note)
+
+
+def reply_text(result: ToolResult) -> str:
+    """Return the reply the model reads: the output, or how the call failed, its diagnostic and its effect."""
+    if result.status == "ok":
+        text = cut_middle(result.output, REPLY_LIMIT) or "(no output)"
+        return f"{text}\n[{result.note}]" if result.note else text
+    how = f"{result.error_class}: {result.note}" if result.note else result.error_class
+    lines = [f"[{result.status}: {how}]", cut_middle(result.diagnostic, DIAGNOSTIC_LIMIT)]
+    if result.effect == "uncertain":
+        lines.append(f"[effect: uncertain] {CHECK_FIRST}")
+    else:
+        lines.append(f"[effect: {result.effect}]")
+    return "\n".join(line for line in lines if line)
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """Return `text` within `limit` code points: the beginning and, as errors end with what matters, more of the end."""
+    if len(text) <= limit:
+        return text
+    room = limit - len(CUT.format(n=len(text)))
+    head = room // 4
+    tail = room - head
+    return text[:head] + CUT.format(n=len(text) - room) + text[-tail:]

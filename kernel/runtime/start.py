@@ -1,0 +1,86 @@
+"""Starts one run from the command line: `python -m kernel.runtime.start --demo release-package --wait`."""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+from kernel.drivers.scripted import DEMOS
+from kernel.messages import RunResult
+from kernel.runtime.config import TemporalConfig, temporal_config
+
+
+class StartError(Exception):
+    """The run cannot be started; the text says why in one line."""
+
+
+def demo_spec(name: str, folder: Path = DEMOS) -> dict[str, Any]:
+    """Return the spec of a demo file, without a run id. Raises StartError."""
+    path = folder / f"{name}.json"
+    try:
+        spec: dict[str, Any] = json.loads(path.read_text())["spec"]
+    except FileNotFoundError:
+        names = ", ".join(sorted(file.stem for file in folder.glob("*.json")))
+        raise StartError(f"there is no demo {name!r}; there are: {names}") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StartError(f"{path} is no demo file: {error!r}") from None
+    return {"script": name, **spec}
+
+
+async def start_run(client: Client, config: TemporalConfig, spec: dict[str, Any]) -> str:
+    """Start a run of `spec` (fields of RunSpec) and return its id. Raises StartError when it exists or is refused."""
+    run_id = str(spec.get("run_id", ""))
+    if not run_id:
+        raise StartError("the spec names no run_id")
+    try:
+        await client.start_workflow(
+            "AgentRun",
+            {"spec": spec, "state": ""},
+            id=run_id,
+            task_queue=config.task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        )
+    except WorkflowAlreadyStartedError:
+        raise StartError(f"a run {run_id} exists already: give another --run-id") from None
+    except RPCError as error:
+        raise StartError(f"Temporal refused the run: {error}") from None
+    return run_id
+
+
+async def main(arguments: list[str]) -> int:
+    """Start the run that `arguments` describe; with --wait print how it ended. Return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m kernel.runtime.start", description="Start one run.")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--demo", help="name of a demo task")
+    what.add_argument("--spec", type=Path, help="file with the fields of a RunSpec as JSON")
+    parser.add_argument("--run-id", help="id of the run; made from the name and the time when absent")
+    parser.add_argument("--wait", action="store_true", help="wait for the end and print it")
+    options = parser.parse_args(arguments)
+    config = temporal_config()
+    try:
+        spec = demo_spec(options.demo) if options.demo else dict(json.loads(options.spec.read_text()))
+        name = options.demo or options.spec.stem
+        spec["run_id"] = options.run_id or spec.get("run_id") or f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        client = await Client.connect(config.address, namespace=config.namespace)
+        run_id = await start_run(client, config, spec)
+        print(run_id, flush=True)
+        if options.wait:
+            result = await client.get_workflow_handle(run_id, result_type=RunResult).result()
+            print(f"{result.status}: {result.answer or result.reason}")
+            return 0 if result.status == "completed" else 1
+    except (StartError, OSError, ValueError, RuntimeError, WorkflowFailureError) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(sys.argv[1:])))

@@ -1,0 +1,134 @@
+"""The worker process: `python -m kernel.runtime.worker` executes runs until it is asked to stop."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Final
+
+import psycopg
+import psycopg_pool
+from temporalio.client import Client
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+
+from kernel.drivers import Driver
+from kernel.drivers.openai_chat import OpenAIChatDriver
+from kernel.drivers.scripted import ScriptedDriver
+from kernel.edge.activities import Activities
+from kernel.edge.observation_client import ObservationClient
+from kernel.edge.telemetry_client import TelemetryClient
+from kernel.edge.transcript import PostgresTranscript
+from kernel.runtime.config import ConfigError, TemporalConfig, WorkerConfig, worker_config
+from kernel.runtime.workflow import AgentRun
+from kernel.tools.mcp_servers import McpLimits, McpSessions
+from kernel.tools.registry import Toolbox
+from kernel.tools.shell import ShellLimits
+
+logger = logging.getLogger(__name__)
+
+GRACE: Final = timedelta(seconds=2)  # what runs when a stop is asked for may take this long to end
+RETRY_SECONDS: Final = 1.0
+TELL_EVERY: Final = 10  # attempts
+CONCURRENT_ACTIVITIES: Final = 50
+
+
+async def serve(config: WorkerConfig, stop: asyncio.Event) -> None:
+    """Execute runs until `stop` is set. Raises ConfigError when the transcript store cannot be used."""
+    client = await connect(config.temporal, stop)
+    if client is None:
+        return
+    async with _activities(config) as activities:
+        worker = Worker(
+            client,
+            task_queue=config.temporal.task_queue,
+            workflows=[AgentRun],
+            activities=[
+                activities.prepare_run,
+                activities.call_model,
+                activities.run_tool,
+                activities.fetch_hints,
+                activities.send_events,
+            ],
+            graceful_shutdown_timeout=GRACE,
+            max_concurrent_activities=CONCURRENT_ACTIVITIES,
+        )
+        async with worker:
+            logger.info("executing runs of %s at %s", config.temporal.task_queue, config.temporal.address)
+            await stop.wait()
+            logger.info("stopping")
+
+
+async def connect(config: TemporalConfig, stop: asyncio.Event) -> Client | None:
+    """Wait until Temporal answers and return the client, or None when `stop` is set first."""
+    attempt = 0
+    while not stop.is_set():
+        try:
+            return await Client.connect(config.address, namespace=config.namespace)
+        except (RPCError, RuntimeError, OSError) as error:
+            if attempt % TELL_EVERY == 0:
+                reason = " ".join(str(error).split())[:200]
+                logger.warning("waiting for Temporal at %s (TEMPORAL_ADDRESS): %s", config.address, reason)
+        attempt += 1
+        try:
+            await asyncio.wait_for(stop.wait(), RETRY_SECONDS)
+        except TimeoutError:
+            continue
+    return None
+
+
+@asynccontextmanager
+async def _activities(config: WorkerConfig) -> AsyncIterator[Activities]:
+    """Open what the activities need and close it in the end."""
+    try:
+        store = await PostgresTranscript.open(config.database_url)
+    except (psycopg.Error, psycopg_pool.PoolTimeout) as error:
+        raise ConfigError(f"KERNEL_DATABASE_URL does not lead to a usable database: {type(error).__name__}") from None
+    config.work_dir.mkdir(parents=True, exist_ok=True)
+    limits = ShellLimits(wall_seconds=config.tool_seconds)
+    toolbox = Toolbox(config.work_dir, limits=limits, sessions=McpSessions(McpLimits(call_seconds=config.tool_seconds)))
+    observation = ObservationClient(config.base_url, config.api_key)
+    telemetry = TelemetryClient(config.base_url, config.api_key)
+    drivers = _drivers(config)
+    try:
+        yield Activities(store, drivers, toolbox, observation, telemetry)
+    finally:
+        await toolbox.close()
+        for driver in drivers.values():
+            await driver.close()
+        await observation.close()
+        await telemetry.close()
+        await store.close()
+        logger.info("telemetry: %s; failed searches: %d", dict(telemetry.counts), observation.n_failed)
+
+
+def _drivers(config: WorkerConfig) -> dict[str, Driver]:
+    """Return the agents a run may name; the one that needs a key is there when a key or an address is."""
+    drivers: dict[str, Driver] = {"scripted": ScriptedDriver()}
+    if config.openai_base_url or config.openai_api_key:
+        # An endpoint of one's own may need no key, but the client insists on a text.
+        drivers["openai_chat"] = OpenAIChatDriver(config.openai_base_url, config.openai_api_key or "none")
+    return drivers
+
+
+async def main() -> int:
+    """Run the worker and return its exit code: 0 after a clean stop, 2 when it could not start."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    try:
+        await serve(worker_config(), stop)
+    except ConfigError as error:
+        logger.error("%s", error)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
