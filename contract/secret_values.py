@@ -1,0 +1,63 @@
+"""Judges a value that stands beside a secret-like name: a secret, or a word, a placeholder, code, a path, a count."""
+
+import re
+from typing import Final
+
+from contract.secret_formats import name_kind
+
+# A longer value is judged by its start; when it goes, it goes whole.
+JUDGED: Final = 256
+MARKED: Final = re.compile(r"\[REDACTED:[a-z_]{1,40}\]")
+
+_NO_SECRET: Final = frozenset(
+    (
+        "none", "null", "nil", "true", "false", "undefined", "empty", "missing", "required", "optional", "invalid",
+        "incorrect", "wrong", "expired", "hidden", "masked", "redacted", "denied", "failed", "str", "string", "bytes",
+        "int", "number", "bool", "object", "any", "self", "yes", "no", "unset", "unknown", "enabled", "disabled",
+    )
+)  # fmt: skip
+_PLACEHOLDER: Final = re.compile(
+    r"\$\{?[A-Za-z_]\w*\}?|\$\([^()]*+\)?|\{\{?[^{}]*+\}{0,2}|<[^<>]*+>?|%\(?\w+\)?s?|\[[^\[\]]*+\]?|[*x.•#_-]++"
+    r"|(?:self|cls|this|os|args|config|settings|env|process|request|options|cfg|params|kwargs)(?:\.\w++)++"
+)
+_CALL: Final = re.compile(r"[A-Za-z_][\w.]*+[(\[]")
+_PATH: Final = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z]:\\")
+_PIECES: Final = re.compile(r"[A-Za-z0-9]+")
+_WORDY: Final = re.compile(r"[A-Za-z]+\d{0,3}|\d{1,4}[A-Za-z]{0,2}")
+
+
+def is_secret(value: str, kind: str, *, prose: bool) -> bool:
+    """Say whether `value` beside a name of `kind` is a secret. `prose` marks a word in a sentence, judged harder."""
+    bare = value.strip()
+    if not bare or bare.lower() in _NO_SECRET or MARKED.fullmatch(bare) or is_placeholder(bare):
+        return False
+    if kind == "token":
+        return len(bare) >= (16 if prose else 8) and looks_random(bare)
+    if prose and not has_digit_or_sign(bare):
+        return False
+    if kind in ("authorization", "cookie"):
+        return True
+    return len(bare) >= 3 and not _PATH.match(bare) and name_kind(bare) is None
+
+
+def is_placeholder(value: str) -> bool:
+    """Say whether `value` only stands for a secret: a variable, a template, a mask."""
+    return _PLACEHOLDER.fullmatch(value[:JUDGED]) is not None
+
+
+def is_call(value: str) -> bool:
+    """Say whether `value` is code that fetches a secret: a call or a look-up."""
+    return _CALL.match(value) is not None
+
+
+def looks_random(value: str) -> bool:
+    """Say whether `value` mixes letters and digits in a way that names, versions and paths do not."""
+    head = value[:JUDGED]
+    if not any(c.isdigit() for c in head) or not any(c.isalpha() for c in head) or any(c.isspace() for c in head):
+        return False
+    return not all(_WORDY.fullmatch(piece) for piece in _PIECES.findall(head))
+
+
+def has_digit_or_sign(value: str) -> bool:
+    """Say whether `value` holds more than letters and the punctuation of a sentence."""
+    return any(not c.isalpha() and c not in ".,:;!?'\"- " for c in value)
