@@ -1,0 +1,99 @@
+"""THE write path of chains: claims a run, folds its events, replaces what was derived from them before.
+
+The run registry is the queue: a run whose `folded_arrival` is behind its `last_arrival` waits to be folded. One
+process at a time folds a run; another that comes meanwhile leaves, because the holder looks again after it has let
+go. (Seed 001 §13.)
+"""
+
+from dataclasses import fields
+from typing import Any, Final
+
+from django.db import connection, models, transaction
+from django.utils import timezone
+
+from ingest.journal import read_events
+from ingest.models import Run
+from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
+from knowledge.fold import FOLD_VERSION, fold_run
+from knowledge.models import Activation, Candidate, RunSummary
+
+MAX_ROUNDS: Final = 20  # folds of one run in a row; after that the sweep goes on with it
+BATCH: Final = 500  # rows of one INSERT
+
+
+class RunGone(Exception):
+    """The run was deleted while it was being folded; what was written is rolled back."""
+
+
+def refresh_run(project_id: int, run_id: str, *, force: bool = False) -> bool:
+    """Fold a run until its chain shows every event there is; return whether anything was folded.
+
+    False when there is nothing to fold (caught up, unknown, deleted) and when another process holds the run.
+    With `force` it is folded once even when caught up, which is how a new fold version takes effect.
+    """
+    folded = False
+    for _ in range(MAX_ROUNDS):
+        if not (force or _lags(project_id, run_id)):
+            break
+        try:
+            with transaction.atomic():
+                if not _claim(project_id, run_id) or not _fold_once(project_id, run_id, force):
+                    break
+        except RunGone:
+            break
+        folded, force = True, False
+    return folded
+
+
+def _lags(project_id: int, run_id: str) -> bool:
+    return Run.objects.filter(
+        project_id=project_id, run_id=run_id, folded_arrival__lt=models.F("last_arrival")
+    ).exists()
+
+
+def _claim(project_id: int, run_id: str) -> bool:
+    """Take the run's lock until the transaction ends, without waiting."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(hashtextextended(%s, %s))", [run_id, project_id])
+        return bool(cursor.fetchone()[0])
+
+
+def _fold_once(project_id: int, run_id: str, force: bool) -> bool:
+    run = Run.objects.filter(project_id=project_id, run_id=run_id).values("last_arrival", "folded_arrival").first()
+    if run is None or not (force or run["folded_arrival"] < run["last_arrival"]):
+        return False
+    events = read_events(project_id, run_id)
+    # Without events the day was forgotten: what was derived from them stays, and is all there is.
+    arrival = max((event.arrival for event in events), default=run["last_arrival"])
+    if events:
+        _replace(project_id, run_id, fold_run(events), arrival)
+    marked = Run.objects.filter(project_id=project_id, run_id=run_id, folded_arrival__lte=arrival)
+    if not marked.update(folded_arrival=arrival):
+        raise RunGone(run_id)
+    return True
+
+
+def _replace(project_id: int, run_id: str, chain: RunChain, arrival: int) -> None:
+    """Put the rows of `chain` in the place of the run's old ones, inside the caller's transaction."""
+    key: dict[str, Any] = {"project_id": project_id, "run_id": run_id}
+    derived: dict[str, Any] = {**key, "fold_version": FOLD_VERSION}
+    for model in (Candidate, Activation, RunSummary):
+        model.objects.filter(**key).delete()
+    RunSummary.objects.create(**derived, **_values(chain.run), folded_arrival=arrival, folded_at=timezone.now())
+    Activation.objects.bulk_create(
+        (Activation(**derived, **_values(facts)) for facts in chain.activations), batch_size=BATCH
+    )
+    Candidate.objects.bulk_create(
+        (Candidate(**derived, **_values(facts)) for facts in chain.candidates), batch_size=BATCH
+    )
+
+
+def _values(facts: RunFacts | ActivationFacts | CandidateFacts) -> dict[str, Any]:
+    values = {field.name: getattr(facts, field.name) for field in fields(facts)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def unfolded_runs(limit: int) -> list[tuple[int, str]]:
+    """Return (project_id, run_id) of up to `limit` runs that wait to be folded, those that wait longest first."""
+    waiting = Run.objects.filter(folded_arrival__lt=models.F("last_arrival")).order_by("last_received_at")
+    return list(waiting.values_list("project_id", "run_id")[:limit])

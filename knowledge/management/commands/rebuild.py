@@ -1,0 +1,34 @@
+"""`manage.py rebuild`: derive chains from the journal again."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ingest.models import Project, Run
+from knowledge.chains import refresh_run
+from knowledge.fold import FOLD_VERSION
+
+
+class Command(BaseCommand):
+    help = "Fold runs again from the journal. Runs whose events were forgotten keep what was derived from them."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--project", help="slug; all projects without it")
+        parser.add_argument("--run", help="one run_id; all runs without it")
+        parser.add_argument("--stale", action="store_true", help=f"only runs not derived by {FOLD_VERSION}")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        runs = Run.objects.order_by("project_id", "run_id")
+        if options["project"]:
+            project = Project.objects.filter(slug=options["project"]).first()
+            if project is None:
+                raise CommandError(f"there is no project {options['project']!r}")
+            runs = runs.filter(project=project)
+        if options["run"]:
+            runs = runs.filter(run_id=options["run"])
+        if options["stale"]:
+            runs = runs.exclude(summary__fold_version=FOLD_VERSION)
+        n_folded = 0
+        for project_id, run_id in runs.values_list("project_id", "run_id").iterator():
+            n_folded += refresh_run(project_id, run_id, force=True)
+        self.stdout.write(f"{n_folded} runs folded with {FOLD_VERSION}")

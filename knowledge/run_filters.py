@@ -1,0 +1,194 @@
+"""Which runs a person or program asked for: the filters, their one queryset, and pages of it by a stable cursor.
+
+The list starts from the run registry, so that a run is in it from its first event; what the fold derives is
+joined to it and is None while it has not been derived. Newest first by the time we first heard of a run: the
+sender's clock may be wrong and would let runs vanish or the cursor slip.
+
+How each filter is served: status, tool, mcp_server, drop_reason and knowledge_id by an index of their own; since,
+until and the order by `ingest_run_recent`; trigger by the key of the activations, run by run; has_injection, agent
+and text are checked run by run in the order of the list, which ends as soon as the page is full.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, TextField, Value
+from django.db.models.functions import Coalesce
+from django.utils.dateparse import parse_datetime
+
+from contract import stages
+from contract.events import ID_LIMIT
+from ingest.errors import IngestError
+from ingest.models import Run
+from knowledge.models import Activation, Candidate, RunSummary
+
+RUNNING: Final = "running"
+WORDS: Final = {"status": stages.RUN_STATUSES, "trigger": stages.TRIGGERS, "drop_reason": stages.DROP_REASONS}
+FLAGS: Final = {"true": True, "false": False}
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+JOINED: Final = tuple(
+    field.attname
+    for field in RunSummary._meta.concrete_fields
+    if field.attname not in ("project_id", "run_id", "status", "folded_arrival")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """What must hold of a run; an empty text and None ask for nothing. All that is asked must hold.
+
+    `trigger`, `drop_reason` and `knowledge_id` ask for at least one such activation or candidate in the run, `tool`
+    and `mcp_server` for at least one call, `text` for a part of the task in any case of letters; `since` is
+    inclusive, `until` exclusive, both compared with the time the run was first received.
+    """
+
+    status: str = ""
+    trigger: str = ""
+    tool: str = ""
+    mcp_server: str = ""
+    drop_reason: str = ""
+    knowledge_id: str = ""
+    agent: str = ""
+    text: str = ""
+    has_injection: bool | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+FILTER_NAMES: Final = tuple(field.name for field in fields(RunFilter))
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """Rows of one page, newest first, and the cursor of the next one (None at the end)."""
+
+    rows: tuple[Run, ...]
+    next: str | None
+
+
+def parse_filter(params: Mapping[str, str]) -> RunFilter:
+    """Return the filter that `params` (texts, as in a URL) ask for; empty values ask for nothing.
+
+    Raises IngestError (400) naming the parameter that is unknown or whose value cannot be.
+    """
+    values: dict[str, Any] = {}
+    for name, raw in params.items():
+        if name not in FILTER_NAMES:
+            known = ", ".join(FILTER_NAMES)
+            raise IngestError("unknown_filter", 400, f"unknown filter {name[:50]!r}; known are {known}", field=name)
+        if raw:
+            values[name] = _parse_value(name, raw)
+    return RunFilter(**values)
+
+
+def _parse_value(name: str, raw: str) -> str | bool | datetime:
+    if name in WORDS and raw not in WORDS[name]:
+        raise _invalid(name, f"one of: {', '.join(WORDS[name])}")
+    if name == "has_injection":
+        if raw not in FLAGS:
+            raise _invalid(name, "true or false")
+        return FLAGS[raw]
+    if name in ("since", "until"):
+        return _parse_time(name, raw)
+    if len(raw) > ID_LIMIT or "\x00" in raw:
+        raise _invalid(name, f"at most {ID_LIMIT} characters, none of them NUL")
+    return raw
+
+
+def _parse_time(name: str, raw: str) -> datetime:
+    try:
+        # A plus sign that was not escaped in a URL arrives as a space.
+        moment = parse_datetime(raw.replace(" ", "+") if raw.count("T") == 1 else raw)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or not 1 < moment.year < 9999:  # noqa: PLR2004
+        raise _invalid(name, "an RFC 3339 time with its zone, such as 2026-11-30T03:00:00Z")
+    return moment
+
+
+def _invalid(name: str, must: str) -> IngestError:
+    return IngestError("invalid_filter", 400, f"{name} must be {must}", field=name)
+
+
+def all_runs(project_id: int) -> QuerySet[Run]:
+    """Return the project's runs with the fields of their RunSummary as attributes, None while not folded.
+
+    `status` is then running, and `folded_arrival` against `last_arrival` tells how far the fold is behind.
+    """
+    joined = {name: F(f"summary__{name}") for name in JOINED}
+    status = Coalesce(F("summary__status"), Value(RUNNING), output_field=TextField())
+    return Run.objects.filter(project_id=project_id).annotate(**joined, status=status)
+
+
+def filter_runs(project_id: int, wanted: RunFilter) -> QuerySet[Run]:
+    """Return the runs of `all_runs` that `wanted` asks for, newest first."""
+    runs = all_runs(project_id).annotate(folded_status=F("summary__status")).filter(_on_run(wanted))
+    return _with_chain(runs, project_id, wanted).order_by("-first_received_at", "-run_id")
+
+
+def _on_run(wanted: RunFilter) -> Q:
+    """Return what the run's own fields must hold."""
+    must = Q()
+    if wanted.status:
+        open_too = Q(folded_status=None) if wanted.status == RUNNING else Q()
+        must &= Q(folded_status=wanted.status) | open_too
+    if wanted.has_injection is not None:
+        must &= Q(n_injected__gt=0) if wanted.has_injection else Q(n_injected=0) | Q(n_injected=None)
+    lookups = {
+        "agent": wanted.agent,
+        "task__icontains": wanted.text,
+        "tools__contains": [wanted.tool] if wanted.tool else None,
+        "mcp_servers__contains": [wanted.mcp_server] if wanted.mcp_server else None,
+        "first_received_at__gte": wanted.since,
+        "first_received_at__lt": wanted.until,
+    }
+    return must & Q(**{name: value for name, value in lookups.items() if value})
+
+
+def _with_chain(runs: QuerySet[Run], project_id: int, wanted: RunFilter) -> QuerySet[Run]:
+    same_run = {"project_id": project_id, "run_id": OuterRef("run_id")}
+    if wanted.trigger:
+        runs = runs.filter(Exists(Activation.objects.filter(**same_run, trigger=wanted.trigger)))
+    if wanted.drop_reason:
+        runs = runs.filter(Exists(Candidate.objects.filter(**same_run, drop_reason=wanted.drop_reason)))
+    if wanted.knowledge_id:
+        runs = runs.filter(Exists(Candidate.objects.filter(**same_run, knowledge_id=wanted.knowledge_id)))
+    return runs
+
+
+def page_of(runs: QuerySet[Run], cursor: str, limit: int) -> RunPage:
+    """Return up to `limit` runs after `cursor` ("" for the first page); one query.
+
+    Runs that arrive meanwhile stand before the cursor and move nothing. Raises IngestError (400) for a cursor that
+    is none of ours.
+    """
+    if cursor:
+        moment, run_id = _read_cursor(cursor)
+        same_moment = Q(first_received_at=moment, run_id__lt=run_id)
+        runs = runs.filter(Q(first_received_at__lt=moment) | same_moment, first_received_at__lte=moment)
+    rows = tuple(runs[: limit + 1])
+    more = len(rows) > limit
+    return RunPage(rows[:limit], make_cursor(rows[limit - 1]) if more else None)
+
+
+def make_cursor(run: Run) -> str:
+    """Return the cursor of the runs after `run`: when it was first received, and its id."""
+    micros = (run.first_received_at - EPOCH) // timedelta(microseconds=1)
+    return base64.urlsafe_b64encode(f"{micros}:{run.run_id}".encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[datetime, str]:
+    bad = IngestError("bad_cursor", 400, "cursor must be the next of an earlier answer, unchanged", field="cursor")
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+        micros, _, run_id = raw.partition(":")
+        moment = EPOCH + timedelta(microseconds=int(micros))
+    except (ValueError, OverflowError, binascii.Error):
+        raise bad from None
+    if not run_id or "\x00" in run_id:
+        raise bad
+    return moment, run_id
