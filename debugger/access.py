@@ -1,0 +1,108 @@
+"""Who may see what: one-time sign-in links, and the only way to a guarded object.
+
+A page never looks an object up by itself: what a person is not a member of does not exist for them. (Seed 001 §14.)
+"""
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.views import redirect_to_login
+from django.db.models import QuerySet
+from django.http import Http404, HttpResponse
+from django.urls import resolve, reverse
+from django.utils import timezone
+
+from debugger.htmx import HtmxHttpRequest, go_to
+from debugger.models import SignInLink
+from ingest.models import Project, Run
+from knowledge.models import RunSummary
+
+LINK_HOURS: Final = 24  # how long an unused link stays good
+TOKEN_BYTES: Final = 32
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedRun:
+    """A run its person may see: what the journal knows, and what was derived from it, once anything was."""
+
+    project: Project
+    registry: Run
+    summary: RunSummary | None
+
+
+def make_sign_in_link(user: User) -> str:
+    """Return the path of a new link that signs `user` in once, within LINK_HOURS. The token is kept nowhere."""
+    token = secrets.token_urlsafe(TOKEN_BYTES)
+    SignInLink.objects.create(user=user, digest=_digest(token))
+    return reverse("sign-in-link", args=[token])
+
+
+def is_link_used(path: str) -> bool:
+    """Tell whether the link at `path` no longer signs anybody in: used, too old, or unknown."""
+    token = str(resolve(path).kwargs["token"])
+    return not _good_links().filter(digest=_digest(token)).exists()
+
+
+def use_sign_in_link(token: str) -> User | None:
+    """Use the link up and return its person, or None when it is used, too old or unknown. Two users: one wins."""
+    digest = _digest(token)
+    if _good_links().filter(digest=digest).update(used_at=timezone.now()) != 1:
+        return None
+    return SignInLink.objects.select_related("user").get(digest=digest).user
+
+
+def _good_links() -> QuerySet[SignInLink]:
+    oldest = timezone.now() - timedelta(hours=LINK_HOURS)
+    return SignInLink.objects.filter(used_at=None, created_at__gt=oldest, user__is_active=True)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def person_only(view: Callable[Concatenate[HtmxHttpRequest, P], HttpResponse]) -> Callable[..., HttpResponse]:
+    """Let signed-in people through to `view`; the others go to the sign-in page, from a fragment too."""
+
+    @wraps(view)
+    def checked(request: HtmxHttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        if request.user.is_authenticated:
+            return view(request, *args, **kwargs)
+        if request.htmx:
+            return go_to(reverse("sign-in"))
+        return redirect_to_login(request.get_full_path(), reverse("sign-in"))
+
+    return checked
+
+
+def projects_for(user: AbstractBaseUser | AnonymousUser) -> QuerySet[Project]:
+    """Return the projects a person is a member of, by slug."""
+    if not user.is_authenticated:
+        return Project.objects.none()
+    return Project.objects.filter(memberships__user=user).order_by("slug")
+
+
+def get_project_for(user: AbstractBaseUser | AnonymousUser, slug: str) -> Project:
+    """Return the project. Raises Http404 when it is not there or the person is no member: both look the same."""
+    project = projects_for(user).filter(slug=slug).first()
+    if project is None:
+        raise Http404("no such project")
+    return project
+
+
+def get_run_for(user: AbstractBaseUser | AnonymousUser, slug: str, run_id: str) -> GuardedRun:
+    """Return a run from its first event on. Raises Http404 as `get_project_for` does, and for an unknown run."""
+    project = get_project_for(user, slug)
+    registry = Run.objects.filter(project_id=project.pk, run_id=run_id).first()
+    if registry is None:
+        raise Http404("no such run")
+    summary = RunSummary.objects.filter(project_id=project.pk, run_id=run_id).first()
+    return GuardedRun(project, registry, summary)

@@ -1,0 +1,123 @@
+"""Gathers a run's events into the groups that become rows: a request and its answer, a call and its outcome. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ingest.journal import JournalEvent
+
+# Kind of row -> the types that open it, and those that end it.
+PAIRS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "model": (("model.requested",), ("model.completed", "model.failed")),
+    "tool": (("tool.requested",), ("tool.completed", "tool.failed", "tool.blocked")),
+    "operation": (("operation.started",), ("operation.completed", "operation.failed")),
+    "approval": (("approval.requested",), ("approval.decided",)),
+    "human": (("human.asked",), ("human.answered",)),
+    "delegate": (("delegate.started",), ("delegate.finished",)),
+}
+OPENS: Final = {name: kind for kind, (openers, _) in PAIRS.items() for name in openers}
+ENDS: Final = {name: kind for kind, (_, enders) in PAIRS.items() for name in enders}
+ACTIVATION_PREFIXES: Final = ("activation.", "hint.")
+TURN_FRAME: Final = ("turn.started", "turn.completed")  # told by the turn's heading, not by rows of their own
+
+
+@dataclass(slots=True)
+class Group:
+    """Events that make one row, in reading order. `subject` is what binds them: a call id, an activation id …"""
+
+    kind: str
+    subject: str = ""
+    events: list[JournalEvent] = field(default_factory=list)
+
+    def first(self, *types: str) -> JournalEvent | None:
+        """Return the first event of one of the types, or None."""
+        return next((event for event in self.events if event.type in types), None)
+
+    @property
+    def opener(self) -> JournalEvent | None:
+        return self.first(*PAIRS[self.kind][0]) if self.kind in PAIRS else self.events[0]
+
+    @property
+    def ender(self) -> JournalEvent | None:
+        return self.first(*PAIRS[self.kind][1]) if self.kind in PAIRS else None
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """All events of a run: those that make rows, and the turn frames. `group_of` leads from an event to its group."""
+
+    groups: tuple[Group, ...]
+    frames: tuple[JournalEvent, ...]
+    group_of: dict[str, Group]
+
+
+def group_events(events: Sequence[JournalEvent]) -> Grouped:
+    """Group `events` (in reading order). An end may stand before its beginning, or without it, and the reverse."""
+    gatherer = _Gatherer({event.hint_id: event.activation_id for event in events if event.hint_id and event.activation_id})
+    frames: list[JournalEvent] = []
+    group_of: dict[str, Group] = {}
+    for event in events:
+        if event.type in TURN_FRAME:
+            frames.append(event)
+        else:
+            group_of[event.event_id] = gatherer.add(event)
+    return Grouped(tuple(gatherer.groups), tuple(frames), group_of)
+
+
+class _Gatherer:
+    """Groups so far, and those of them that still miss their end or their beginning."""
+
+    def __init__(self, activation_of_hint: dict[str, str]) -> None:
+        self.groups: list[Group] = []
+        self._activation_of_hint = activation_of_hint
+        self._activations: dict[str, Group] = {}
+        self._without_end: dict[tuple[str, str], Group] = {}
+        self._without_opener: dict[tuple[str, str], Group] = {}
+
+    def add(self, event: JournalEvent) -> Group:
+        group = self._activation_group(event) or self._paired_group(event)
+        if not group.events:
+            self.groups.append(group)
+        group.events.append(event)
+        return group
+
+    def _activation_group(self, event: JournalEvent) -> Group | None:
+        if not event.type.startswith(ACTIVATION_PREFIXES):
+            return None
+        activation_id = event.activation_id or self._activation_of_hint.get(event.hint_id or "")
+        if not activation_id:
+            return None
+        return self._activations.setdefault(activation_id, Group("activation", activation_id))
+
+    def _paired_group(self, event: JournalEvent) -> Group:
+        if event.type in OPENS:
+            kind, waiting, partners = OPENS[event.type], self._without_end, self._without_opener
+        elif event.type in ENDS:
+            kind, waiting, partners = ENDS[event.type], self._without_opener, self._without_end
+        else:
+            return Group(event.type)
+        key = kind, _subject(kind, event)
+        if key in partners:
+            return partners.pop(key)
+        group = Group(kind, key[1])
+        if key[1]:
+            waiting[key] = group
+        return group
+
+
+def _subject(kind: str, event: JournalEvent) -> str:
+    """Return what an opening event and its end share. A model request is bound by cause, the others by their ids."""
+    request_id = event.event_id if event.type in OPENS else event.caused_by or ""
+    if kind == "model":
+        return request_id
+    if kind == "operation":
+        return event.operation_id or event.call_id or request_id
+    if kind == "delegate":
+        return str(event.data.get("child_run_id") or request_id)
+    return event.call_id or request_id
+
+
+def missing_numbers(events: Iterable[JournalEvent]) -> int:
+    """Return how many events have not arrived, by the gaps in the sender's numbering."""
+    numbers = sorted({event.seq for event in events if event.seq is not None})
+    return numbers[-1] - numbers[0] + 1 - len(numbers) if numbers else 0

@@ -1,0 +1,337 @@
+"""The timeline of a run: its journal events and derived chain as ordered rows, with the axis they are drawn on. Pure.
+
+One row per thing that happened (a request with its answer, a call with its outcome), grouped by turn; an activation
+stands under the event that set it off. Filters and windows are decided here, so that pages and fragments agree.
+(Seed 001 §13, §14.)
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from contract.events import TERMINAL_TYPES
+from debugger.queries.grouping import Group, Grouped, group_events, missing_numbers
+from debugger.queries.pieces import Piece, measured, plain_text
+from debugger.queries.row_words import activation_words, group_words
+from ingest.journal import JournalEvent
+from knowledge.models import Activation, Candidate
+
+NS: Final = 1_000_000_000
+SKEW_NS: Final = 3_600 * NS  # an event dated later than this after its arrival has a wrong clock
+WINDOW: Final = 300  # rows sent at once
+# Whole seconds an axis of a run in progress may end at, so that bars keep still between updates.
+AXIS_STEPS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
+FILTERS: Final = {
+    "all": "All",
+    "failed": "Failed",
+    "activations": "Activations",
+    "model": "Model",
+    "tools": "Tools",
+}
+TOOL_KINDS: Final = ("tool", "operation", "approval")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the timeline. Times are Unix nanoseconds; `key` is unique in the run and never changes.
+
+    `bar` is (left, width) in thousandths of the axis, None when nothing is to be drawn. `marks` are what the page must
+    not keep quiet about: repairs, missing partners, wrong clocks.
+    """
+
+    key: str
+    kind: str
+    state: str
+    event_id: str
+    activation_id: str
+    turn: int | None
+    start_ns: int
+    end_ns: int | None
+    duration_ms: float | None
+    pieces: tuple[Piece, ...]
+    event_ids: tuple[str, ...]
+    last_arrival: int
+    is_child: bool = False
+    from_chain: bool = False
+    marks: tuple[str, ...] = ()
+    offset_ns: int = 0
+    bar: tuple[float, float] | None = None
+
+    @property
+    def text(self) -> str:
+        return plain_text(self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The stretch of time the bars are drawn on, in Unix nanoseconds."""
+
+    start_ns: int
+    end_ns: int
+
+    def place(self, start_ns: int, end_ns: int | None) -> tuple[float, float]:
+        """Return (left, width) in thousandths; a time outside is drawn at the edge."""
+        span = max(1, self.end_ns - self.start_ns)
+        left = min(max(start_ns - self.start_ns, 0), span)
+        right = min(max((end_ns if end_ns is not None else start_ns) - self.start_ns, left), span)
+        return round(1000 * left / span, 2), round(1000 * (right - left) / span, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The rows of one turn. `key` is unique in the list; `note` says what is special about the turn."""
+
+    key: str
+    title: str
+    note: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """All rows of a run in order, and what is counted about them whatever is shown."""
+
+    rows: tuple[Row, ...]
+    axis: Axis
+    n_events: int
+    n_missing: int
+    notes: Mapping[int, str]
+    repairs: Mapping[str, int]
+    is_running: bool
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def build_timeline(
+    events: Sequence[JournalEvent], activations: Iterable[Activation] = (), candidates: Iterable[Candidate] = ()
+) -> Timeline:
+    """Return the timeline of a run's `events` (in reading order), with what the fold derived where it has come so far."""
+    grouped = group_events(events)
+    derived = {activation.activation_id: activation for activation in activations}
+    uses = _uses(candidates)
+    ended = any(event.type in TERMINAL_TYPES for event in events)
+    origin = _origin(events)
+    rows = [_row(group, derived, uses, origin) for group in grouped.groups]
+    axis = _axis(rows, origin, is_running=not ended)
+    ordered = _with_starts_of_twins(_under_their_triggers(rows, grouped, derived), origin)
+    drawn = tuple(replace(row, bar=_bar(row, axis)) for row in ordered)
+    return Timeline(
+        rows=drawn,
+        axis=axis,
+        n_events=len(events),
+        n_missing=missing_numbers(events),
+        notes=_turn_notes(grouped),
+        repairs=_repairs(events),
+        is_running=not ended,
+        counts={name: sum(_passes(row, name) for row in drawn) for name in FILTERS},
+    )
+
+
+def filter_rows(timeline: Timeline, show: str = "all", text: str = "") -> tuple[Row, ...]:
+    """Return the rows that pass a filter word of FILTERS and hold every word of `text` (case ignored)."""
+    words = text.casefold().split()
+    return tuple(
+        row
+        for row in timeline.rows
+        if _passes(row, show) and all(word in f"{row.text} {' '.join(row.event_ids)}".casefold() for word in words)
+    )
+
+
+def in_sections(rows: Sequence[Row], notes: Mapping[int, str]) -> tuple[Section, ...]:
+    """Return rows under their turns, in order. What comes before the first turn or after the last stands apart."""
+    sections: list[tuple[str, list[Row]]] = []
+    for row in rows:
+        title = _section_title(row, bool(sections))
+        if not sections or (title and sections[-1][0] != title):
+            sections.append((title or "Start", []))
+        sections[-1][1].append(row)
+    return tuple(
+        Section(f"s-{inner[0].key}", title, notes.get(inner[0].turn or -1, ""), tuple(inner)) for title, inner in sections
+    )
+
+
+def _section_title(row: Row, begun: bool) -> str:
+    if row.kind in TERMINAL_TYPES:
+        return "End"
+    if row.turn is None:
+        return "" if begun else "Start"
+    return f"Turn {row.turn:,}"
+
+
+def _passes(row: Row, show: str) -> bool:
+    if show == "failed":
+        return row.state == "bad"
+    if show == "activations":
+        return row.kind == "activation"
+    if show == "model":
+        return row.kind == "model"
+    if show == "tools":
+        return row.kind in TOOL_KINDS
+    return True
+
+
+def _origin(events: Sequence[JournalEvent]) -> int:
+    started = next((event.occurred_ns for event in events if event.type == "run.started"), None)
+    if started is not None:
+        return started
+    return min((event.occurred_ns for event in events if event.occurred_ns > 0), default=0)
+
+
+def _uses(candidates: Iterable[Candidate]) -> dict[str, list[str]]:
+    """Return event id -> knowledge ids that it is evidence of."""
+    uses: dict[str, list[str]] = {}
+    for candidate in candidates:
+        event_id = candidate.evidence.get("event_id") if candidate.used_ns is not None else None
+        if event_id:
+            uses.setdefault(str(event_id), []).append(candidate.knowledge_id)
+    return uses
+
+
+def _row(
+    group: Group, derived: Mapping[str, Activation], uses: Mapping[str, list[str]], origin: int
+) -> Row:
+    activation = derived.get(group.subject) if group.kind == "activation" else None
+    first = group.opener or group.events[0]
+    start, end, duration = _times(group, activation)
+    words = activation_words(group, activation) if group.kind == "activation" else group_words(group)
+    used = [knowledge_id for event in group.events for knowledge_id in uses.get(event.event_id, ())]
+    pieces = (*words.pieces, *(Piece(f"used hint {knowledge_id}", "hint") for knowledge_id in used))
+    return Row(
+        key=f"r{min(event.arrival for event in group.events)}",
+        kind=group.kind,
+        state=words.state,
+        event_id=first.event_id,
+        activation_id=group.subject if group.kind == "activation" else "",
+        turn=first.turn,
+        start_ns=start,
+        end_ns=end,
+        duration_ms=duration,
+        pieces=pieces,
+        event_ids=tuple(event.event_id for event in group.events),
+        last_arrival=max(event.arrival for event in group.events),
+        from_chain=group.kind == "activation" or bool(used),
+        marks=_marks(group),
+        offset_ns=start - origin,
+    )
+
+
+def _times(group: Group, activation: Activation | None) -> tuple[int, int | None, float | None]:
+    """Return (start, end, duration in ms). What a sender measured counts more than the distance of two events."""
+    first, last = group.opener or group.events[0], group.ender
+    if group.kind == "activation":
+        last = group.first("activation.completed")
+        first = group.first("activation.requested", "activation.deferred", "activation.skipped") or first
+    measuring = last or first
+    duration = measured(measuring.data, "duration_ms")
+    if duration is None and activation is not None:
+        duration = activation.duration_ms
+    if measuring.ended_ns is not None:
+        start, end = measuring.occurred_ns, measuring.ended_ns
+    elif last is None:
+        return first.occurred_ns, None, duration
+    else:
+        start, end = first.occurred_ns, last.occurred_ns
+        if duration is not None and group.kind != "activation":
+            start = max(start, end - round(duration * 1e6)) if last is not first else end - round(duration * 1e6)
+    if duration is None and end >= start:
+        duration = (end - start) / 1e6
+    return start, end, duration
+
+
+def _marks(group: Group) -> tuple[str, ...]:
+    marks = sorted({f"repaired: {word}" for event in group.events for word in event.repairs})
+    if group.opener is None:
+        marks.append("its beginning has not arrived")
+    if any(_has_wrong_clock(event) for event in group.events):
+        marks.append("the sender's clock is wrong")
+    opener, ender = group.opener, group.ender
+    if opener is not None and ender is not None and ender.occurred_ns < opener.occurred_ns:
+        marks.append("it ends before it begins")
+    return tuple(marks)
+
+
+def _has_wrong_clock(event: JournalEvent) -> bool:
+    return event.occurred_ns <= 0 or event.occurred_ns > event.received_at.timestamp() * NS + SKEW_NS
+
+
+def _axis(rows: Sequence[Row], origin: int, *, is_running: bool) -> Axis:
+    ends = [row.end_ns if row.end_ns is not None else row.start_ns for row in rows if not _is_off(row)]
+    last = max((end for end in ends if end >= origin), default=origin + NS)
+    if not is_running:
+        return Axis(origin, max(last, origin + 1))
+    seconds = next((step for step in AXIS_STEPS if origin + step * NS >= last), None)
+    day = AXIS_STEPS[-1] * NS
+    return Axis(origin, origin + (seconds * NS if seconds else -(-(last - origin) // day) * day))
+
+
+def _is_off(row: Row) -> bool:
+    return "the sender's clock is wrong" in row.marks
+
+
+def _bar(row: Row, axis: Axis) -> tuple[float, float] | None:
+    if row.kind == "activation" and row.end_ns is None:
+        return None
+    return axis.place(row.start_ns, row.end_ns)
+
+
+def _under_their_triggers(rows: Sequence[Row], grouped: Grouped, derived: Mapping[str, Activation]) -> list[Row]:
+    """Move each activation under the row that holds the event it was set off by; without one it stays in its place."""
+    row_of = {event_id: row.key for row in rows for event_id in row.event_ids}
+    children: dict[str, list[Row]] = {}
+    ordered: list[Row] = []
+    sources = {group.subject: _source(group, derived) for group in grouped.groups if group.kind == "activation"}
+    for row in rows:
+        parent = row_of.get(sources.get(row.activation_id, "")) if row.activation_id else None
+        if parent is None or parent == row.key:
+            ordered.append(row)
+            if row.activation_id and sources.get(row.activation_id):
+                ordered[-1] = replace(row, marks=(*row.marks, "its trigger event has not arrived"))
+        else:
+            children.setdefault(parent, []).append(row)
+    with_children: list[Row] = []
+    for row in ordered:
+        with_children.append(row)
+        with_children += [replace(child, is_child=True, turn=row.turn) for child in children.get(row.key, ())]
+    return with_children
+
+
+def _source(group: Group, derived: Mapping[str, Activation]) -> str:
+    activation = derived.get(group.subject)
+    if activation is not None and activation.source_event_id:
+        return activation.source_event_id
+    for event in group.events:
+        if event.type.startswith("activation.") and event.type != "activation.completed" and event.caused_by:
+            return event.caused_by
+        if event.type.startswith("hint.") and event.data.get("source_event_id"):
+            return str(event.data["source_event_id"])
+    return ""
+
+
+def _with_starts_of_twins(rows: Sequence[Row], origin: int) -> list[Row]:
+    """Name, in a row skipped as a duplicate, the offset of the activation that handled the same situation."""
+    starts = {row.activation_id: row.offset_ns for row in rows if row.activation_id}
+    told = []
+    for row in rows:
+        pieces = tuple(
+            Piece(f"at {starts[piece.text] / NS:+.2f}", "mono soft") if piece.tone == "twin" and piece.text in starts
+            else replace(piece, tone="mono soft") if piece.tone == "twin" else piece
+            for piece in row.pieces
+        )
+        told.append(replace(row, pieces=pieces))
+    return told
+
+
+def _turn_notes(grouped: Grouped) -> dict[int, str]:
+    notes = {}
+    for frame in grouped.frames:
+        n_calls = frame.data.get("n_calls")
+        if frame.turn is not None and isinstance(n_calls, int) and n_calls > 1:
+            notes[frame.turn] = f"{n_calls:,} calls in one reply"
+    return notes
+
+
+def _repairs(events: Iterable[JournalEvent]) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for event in events:
+        for word in event.repairs:
+            counted[word] = counted.get(word, 0) + 1
+    return counted
