@@ -52,8 +52,9 @@ _BARE: Final = re.compile(
     r"(?:\[REDACTED:[a-z_]{1,40}\]|[^\s\"'`&,;)\]}<>]|[&,;](?!\s|\Z|[\w.\-]{1,40}=)|[)\]}](?=\w)){1,256}+"
 )
 _BARE_REST: Final = re.compile(r"[^\s\"'`&,;)\]}<>]*+")
-_RUN: Final = re.compile(r"[^\s\"',;]*+")
-_LINE: Final = re.compile(r"[^\r\n]*+")
+# A header's value: its first part, which is judged, and the rest, which goes with it.
+_WORD_HEAD, _WORD_REST = re.compile(r"[^\s\"'`,;]{0,256}+"), re.compile(r"[^\s\"'`,;]*+")
+_LINE_HEAD, _LINE_REST = re.compile(r"[^\r\n]{0,256}+"), re.compile(r"[^\r\n]*+")
 _WRAPPED: Final = ("value", "stringValue", "string_value")
 
 
@@ -112,7 +113,9 @@ def _entries(pairs: dict[str, Any], kind: str | None) -> Iterator[tuple[dict[str
 def _redact_under(text: str, kind: str | None) -> tuple[str, int]:
     """Redact a text that stands under a name of `kind`."""
     if kind is None or not is_secret(text, kind, prose=False):
-        return redact(text)
+        clean, found = redact(text)
+        if kind is None or not is_secret(clean, kind, prose=False):
+            return clean, found
     scheme = _SCHEME.match(text) if kind == "authorization" else None
     kept = scheme.group() if scheme else ""
     if MARKED.fullmatch(text, len(kept)):
@@ -218,16 +221,17 @@ def _value_span(text: str, at: int, kind: str, join: str, before: str) -> Span |
     """Return the span of the secret value at `at`, or None. `before` is the character in front of the name."""
     quoted = _QUOTED.match(text, at)
     if quoted is not None:
-        return _quoted_span(text, quoted, kind)
+        return _quoted_span(text, quoted, kind, prose="," in join)
     if kind in ("authorization", "cookie") and join[0] not in "\"'\\":
         return _header_span(text, at, kind, before)
     return _bare_span(text, at, kind, join)
 
 
-def _quoted_span(text: str, quoted: re.Match[str], kind: str) -> Span | None:
+def _quoted_span(text: str, quoted: re.Match[str], kind: str, *, prose: bool) -> Span | None:
+    """A quoted value. After a comma it may only be the next of a list of names, so it is judged as prose."""
     start, end = quoted.start("value"), _quote_end(text, quoted)
     value = text[start : min(end, start + JUDGED)]
-    if not is_secret(value, kind, prose=False):
+    if not is_secret(value, kind, prose=prose):
         return None
     scheme = _SCHEME.match(text, start, end) if kind == "authorization" else None
     start = scheme.end() if scheme else start
@@ -248,16 +252,17 @@ def _header_span(text: str, at: int, kind: str, before: str) -> Span | None:
     scheme = _SCHEME.match(text, at) if kind == "authorization" else None
     start = scheme.end() if scheme else at
     one_word = kind == "authorization" and (scheme is None or scheme["one"])
-    found = (_RUN if one_word else _LINE).match(text, start)
+    head, rest = (_WORD_HEAD, _WORD_REST) if one_word else (_LINE_HEAD, _LINE_REST)
+    found = head.match(text, start)
     value = found.group() if found else ""
+    prose = not scheme or (value.islower() and not has_digit_or_sign(value))
+    if MARKED.match(value) or not is_secret(value, kind, prose=prose):
+        return None
+    whole = rest.match(text, start)
+    value = whole.group() if whole else value
     if before in ('"', "'"):
         value = value.split(before, 1)[0]
-    value = value.rstrip()
-    if not value or MARKED.match(value) or not (scheme or has_digit_or_sign(value)):
-        return None
-    if scheme and not is_secret(value, kind, prose=not has_digit_or_sign(value) and value.islower()):
-        return None
-    return start, start + len(value), kind
+    return start, start + len(value.rstrip()), kind
 
 
 def _bare_span(text: str, at: int, kind: str, join: str) -> Span | None:

@@ -9,6 +9,7 @@ from contract.secret_formats import name_kind
 JUDGED: Final = 256
 MARKED: Final = re.compile(r"\[REDACTED:[a-z_]{1,40}\]")
 
+_NAME: Final = 40  # a longer value is no name, whatever it ends in
 _NO_SECRET: Final = frozenset(
     (
         "none", "null", "nil", "true", "false", "undefined", "empty", "missing", "required", "optional", "invalid",
@@ -17,7 +18,7 @@ _NO_SECRET: Final = frozenset(
     )
 )  # fmt: skip
 _PLACEHOLDER: Final = re.compile(
-    r"\$\{?[A-Za-z_]\w*\}?|\$\([^()]*+\)?|\{\{?[^{}]*+\}{0,2}|<[^<>]*+>?|%\(?\w+\)?s?|\[[^\[\]]*+\]?|[*x.•#_-]++"
+    r"\$\{?[A-Za-z_]\w*\}?|\$\([^()]*+\)?|\{\{?[^{}]*+\}{0,2}|<[^<>]*+>?|%\(?\w+\)?s?|\[[^\[\]]*+\]?|[*x.•#_-]++|[\w-]{0,12}(?:…|\.{3})"
     r"|(?:self|cls|this|os|args|config|settings|env|process|request|options|cfg|params|kwargs)(?:\.\w++)++"
 )
 _CALL: Final = re.compile(r"[A-Za-z_][\w.]*+[(\[]")
@@ -37,7 +38,7 @@ def is_secret(value: str, kind: str, *, prose: bool) -> bool:
         return False
     if kind in ("authorization", "cookie"):
         return True
-    return len(bare) >= 3 and not _PATH.match(bare) and name_kind(bare) is None
+    return len(bare) >= 3 and not _PATH.match(bare) and (len(bare) > _NAME or name_kind(bare) is None)
 
 
 def is_placeholder(value: str) -> bool:
@@ -60,4 +61,4 @@ def looks_random(value: str) -> bool:
 
 def has_digit_or_sign(value: str) -> bool:
     """Say whether `value` holds more than letters and the punctuation of a sentence."""
-    return any(not c.isalpha() and c not in ".,:;!?'\"- " for c in value)
+    return any(not c.isalpha() and c not in ".,:;!?'\"-_ " for c in value)
