@@ -7,10 +7,10 @@ agent takes for a bad read and tries again. (Seed 001 §16.1, §20.)
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from contract.secret_formats import FORMAT, FORMAT_KINDS, PRIVATE_KEY, name_kind
+from contract.secret_formats import FORMAT, FORMAT_KINDS, FORMAT_NEEDLES, NAME_NEEDLES, PRIVATE_KEY, name_kind
 from contract.secret_values import (
     JUDGED,
     MARKED,
@@ -62,10 +62,11 @@ def redact(text: str) -> tuple[str, int]:
     """Return `text` without its secrets and how many were removed. A clean text comes back as it is."""
     total = 0
     for _ in range(_ROUNDS):
-        before = total
-        for find in (_formats, _userinfo, _named, _spoken, _bearers):
-            text, found = _replace(text, find(text))
-            total += found
+        before, lowered = total, text.lower()
+        for needles, find in _FINDERS:
+            if any(needle in lowered for needle in needles):
+                text, found = _replace(text, find(text))
+                total += found
         if total == before:
             break
     return text, total
@@ -276,3 +277,13 @@ def _bare_span(text: str, at: int, kind: str, join: str) -> Span | None:
         return None
     rest = _BARE_REST.match(text, end) if len(value) >= JUDGED else None
     return at, rest.end() if rest else end, kind
+
+
+# What a text must hold, in lower case, for the finder to be worth its cost.
+_FINDERS: Final[tuple[tuple[tuple[str, ...], Callable[[str], Iterator[Span]]], ...]] = (
+    (FORMAT_NEEDLES, _formats),
+    (("://",), _userinfo),
+    (NAME_NEEDLES, _named),
+    (("passw", "passp", "sshpass", "identified", "curl "), _spoken),
+    (("bearer",), _bearers),
+)

@@ -52,16 +52,27 @@ _FORMATS: Final[tuple[tuple[str, str], ...]] = (
     ("huggingface_token", r"hf_[A-Za-z0-9]{30,64}+(?![A-Za-z0-9_])"),
     (
         "cloud_token",
-        r"do[opr]_v1_[a-f0-9]{64}|SG\.[A-Za-z0-9_-]{16,32}+\.[A-Za-z0-9_-]{30,64}+|hv[sb]\.[A-Za-z0-9_-]{24,255}+"
+        r"do[opr]_v1_[a-f0-9]{64}(?![a-f0-9])|SG\.[A-Za-z0-9_-]{16,32}+\.[A-Za-z0-9_-]{30,64}+|hv[sb]\.[A-Za-z0-9_-]{24,255}+"
         r"|dapi[a-f0-9]{32}(?![a-f0-9])|dckr_pat_[A-Za-z0-9_-]{20,64}+|ATATT3[A-Za-z0-9_=-]{50,255}+"
         r"|lin_api_[A-Za-z0-9]{32,64}+|gsk_[A-Za-z0-9]{40,64}+|xai-[A-Za-z0-9]{40,100}+|r8_[A-Za-z0-9]{36,40}+"
         r"|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}(?![a-fA-F0-9])|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,64}+"
-        r"|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|dop_v1_[a-f0-9]{64}|AGE-SECRET-KEY-1[A-Z0-9]{58}",
+        r"|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|AGE-SECRET-KEY-1[A-Z0-9]{58}",
     ),
     ("temporality_key", r"tk_(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{20,128}+"),
     ("jwt", r"(?<![_-])eyJ[A-Za-z0-9_-]{8,4096}+\.[A-Za-z0-9_-]{8,8192}+(?:\.[A-Za-z0-9_-]{0,8192}+){1,3}+"),
 )
 FORMAT: Final = re.compile("(?<![A-Za-z0-9])(?:" + "|".join(f"(?P<{kind}>{form})" for kind, form in _FORMATS) + ")")
+# Each form holds one of these, in lower case.
+FORMAT_NEEDLES: Final = (
+    "-----begin", "akia", "asia", "abia", "acca", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-",
+    "gldt-",
+    "glrt-", "glrtr-", "glptt-", "glft-", "glcbt-", "glimt-", "glagent-", "glsoat-", "gloas-", "glffct-", "xox",
+    "xapp-",
+    "hooks.slack", "api/webhooks", ":aa", "_live_", "_test_", "whsec_", "sk-", "aiza", "ya29.", "gocspx-", "npm_",
+    "pypi-",
+    "hf_", "_v1_", "sg.", "hvs.", "hvb.", "dapi", "dckr_pat_", "atatt3", "lin_api_", "gsk_", "xai-", "r8_", "shpat_",
+    "shpca_", "shppa_", "shpss_", "sq0atp-", "sq0csp-", "pmak-", "age-secret-key", "tk_", "eyj",
+)  # fmt: skip
 FORMAT_KINDS: Final = {"slack_webhook": "slack_token", "chat_webhook": "chat_token"}
 
 # A block without its end (a cut text) loses only its base64 lines.
@@ -113,6 +124,11 @@ _PLAIN_TOKENS: Final = (
     "special",
 )
 _QUALIFIERS: Final = ("value", "base", "raw", "plain", "plaintext", "prod", "dev", "staging", "old", "new", "current")
+
+# A name of any kind holds one of these, in lower case.
+NAME_NEEDLES: Final = (
+    "pass", "pwd", "secret", "key", "token", "auth", "credential", "cookie", "jwt", "bearer", "sig", *_PASSWORDS[-3:],
+)  # fmt: skip
 
 
 def name_kind(name: str) -> str | None:
