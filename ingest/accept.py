@@ -4,25 +4,22 @@ Returning means committed in PostgreSQL; nothing waits in memory. Knowledge repo
 too. (Seed 001 §7.3, §12, §13.)
 """
 
-import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
-from typing import Any
 
-from celery import current_app
 from django.conf import settings
 from django.db import transaction
 
 from ingest import journal, messages
+from ingest.envelope import EventDraft, parse_event, shown_id
 from ingest.errors import IngestError
+from ingest.fold_queue import fold_queue
 from ingest.models import Reject
-from ingest.wire import WireEvent, WireLimits, decode, inflate, parse_event
-
-logger = logging.getLogger(__name__)
-
-queue_failures = 0  # folds that could not be queued since the process started; the sweep finds their runs
+from ingest.times import to_nanoseconds
+from ingest.wire import WireLimits, inflate, parse_events
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,16 @@ class AcceptResult:
     rejected: tuple[Rejection, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """A batch compared with what is stored: the first copies that are new, and later copies that differ."""
+
+    fresh: list[EventDraft]
+    differing: list[EventDraft]
+
+
 def limits() -> WireLimits:
+    """Return the bounds of one request from the settings."""
     return WireLimits(
         max_body_bytes=settings.INGEST_MAX_BODY_BYTES,
         max_events=settings.INGEST_MAX_EVENTS,
@@ -59,102 +65,99 @@ def limits() -> WireLimits:
 def accept_body(project_id: int, body: bytes, content_encoding: str, *, api_key_id: int | None = None) -> AcceptResult:
     """Accept a request body `{"events": […]}`. Raises IngestError when nothing of it can be decoded."""
     bounds = limits()
-    return accept_events(
-        project_id, decode(inflate(body, content_encoding, bounds.max_body_bytes), bounds), api_key_id=api_key_id
-    )
+    events = parse_events(inflate(body, content_encoding, bounds.max_body_bytes), bounds)
+    return accept_events(project_id, events, api_key_id=api_key_id)
 
 
 def accept_events(project_id: int, events: Sequence[object], *, api_key_id: int | None = None) -> AcceptResult:
     """Store the events that are in order, list the others; the first copy of an event wins, everywhere.
 
-    Raises django.db.OperationalError when the database does not answer: nothing was stored then.
+    Opens its own transaction and raises RuntimeError inside another one: its answer means committed. Raises
+    django.db.OperationalError or InterfaceError when the database does not answer: nothing was stored then.
     """
-    parsed, bodies, rejected = _parse_all(events)
-    unique, repeated, differing = _first_copies(parsed)
-    run_ids = {event.run_id for event in unique}
-    appended = journal.Appended(0, 0, ())
-    with transaction.atomic():
-        if unique:
-            days = journal.lock_runs(project_id, sorted(run_ids), datetime.now(UTC).date())
-            journal.ensure_partitions(list(days.values()))
-            messages.store(project_id, max(days.values()), bodies)
-            appended = journal.append(project_id, days, unique)
-        conflicts = (*appended.conflicts, *differing)
-        _list_rejects(project_id, api_key_id, rejected, conflicts)
-        transaction.on_commit(partial(_queue_folds, project_id, sorted(run_ids)))
-    return AcceptResult(appended.n_new, appended.n_known + repeated, len(conflicts), tuple(rejected))
+    received = datetime.now(UTC)
+    drafts, rejected = _parse_all(events, received)
+    if not drafts and not rejected:
+        return AcceptResult(0, 0, 0, ())
+    outcome = _Sorted([], [])
+    with transaction.atomic(durable=True):
+        if drafts:
+            outcome = _write(project_id, drafts, received)
+        _list_rejects(project_id, api_key_id, rejected, outcome.differing)
+        if outcome.fresh:
+            run_ids = sorted({draft.run_id for draft in outcome.fresh})
+            transaction.on_commit(partial(fold_queue.put, project_id, run_ids))
+    n_known = len(drafts) - len(outcome.fresh)
+    return AcceptResult(len(outcome.fresh), n_known, len(outcome.differing), tuple(rejected))
 
 
-def _parse_all(events: Sequence[object]) -> tuple[list[WireEvent], dict[str, dict[str, Any]], list[Rejection]]:
+def _parse_all(events: Sequence[object], received: datetime) -> tuple[list[EventDraft], list[Rejection]]:
     bounds = limits()
-    parsed: list[WireEvent] = []
-    bodies: dict[str, dict[str, Any]] = {}
+    received_ns = to_nanoseconds(received)
+    drafts: list[EventDraft] = []
     rejected: list[Rejection] = []
-    for index, raw in enumerate(events):
+    for index, value in enumerate(events):
         try:
-            event = parse_event(raw, bounds)
-            bodies.update(messages.take_bodies(event))
+            drafts.append(parse_event(value, index, received_ns, bounds))
         except IngestError as error:
-            rejected.append(Rejection(index, _said(raw, "event_id"), _said(raw, "run_id"), error.code, error.detail))
-        else:
-            parsed.append(event)
-    return parsed, bodies, rejected
+            event_id, run_id = shown_id(value, "event_id"), shown_id(value, "run_id")
+            rejected.append(Rejection(index, event_id, run_id, error.code, error.detail))
+    return drafts, rejected
 
 
-def _said(raw: object, name: str) -> str | None:
-    """Return an id of a rejected event when it is short plain text, so that its sender can find it."""
-    value = raw.get(name) if isinstance(raw, dict) else None
-    return value if isinstance(value, str) and len(value) <= 200 and value.isprintable() else None
+def _write(project_id: int, drafts: Sequence[EventDraft], received: datetime) -> _Sorted:
+    """Write what is new under the locks of its runs and count it there."""
+    places = journal.lock_runs(project_id, {draft.run_id for draft in drafts}, received.date())
+    journal.ensure_partitions(place.run_day for place in places.values())
+    stored = journal.stored_digests(project_id, places, ((draft.run_id, draft.event_id) for draft in drafts))
+    outcome = _sort(drafts, stored)
+    messages.store(project_id, _bodies(outcome.fresh, places))
+    journal.append(project_id, places, outcome.fresh, received)
+    added = Counter(draft.run_id for draft in outcome.fresh)
+    journal.count_runs(project_id, added, Counter(draft.run_id for draft in outcome.differing))
+    return outcome
 
 
-def _first_copies(events: Sequence[WireEvent]) -> tuple[list[WireEvent], int, list[tuple[str, str]]]:
-    """Return the first copy of each event, how many copies followed, and the ids of copies that differ."""
-    first: dict[tuple[str, str], WireEvent] = {}
-    differing = []
-    for event in events:
-        kept = first.setdefault((event.run_id, event.event_id), event)
-        if kept.digest != event.digest:
-            differing.append((event.run_id, event.event_id))
-    return list(first.values()), len(events) - len(first), differing
+def _sort(drafts: Sequence[EventDraft], stored: dict[tuple[str, str], bytes]) -> _Sorted:
+    first = dict(stored)
+    outcome = _Sorted([], [])
+    for draft in drafts:
+        identity = (draft.run_id, draft.event_id)
+        if identity not in first:
+            first[identity] = draft.digest
+            outcome.fresh.append(draft)
+        elif first[identity] != draft.digest:
+            outcome.differing.append(draft)
+    return outcome
+
+
+def _bodies(drafts: Sequence[EventDraft], places: dict[str, journal.RunPlace]) -> dict[str, tuple[date, str]]:
+    """Return the message bodies of the drafts, each with the day of the newest run that carries it."""
+    bodies: dict[str, tuple[date, str]] = {}
+    for draft in drafts:
+        run_day = places[draft.run_id].run_day
+        for message in draft.messages:
+            known = bodies.get(message.hash)
+            if known is None or known[0] < run_day:
+                bodies[message.hash] = (run_day, message.body)
+    return bodies
 
 
 def _list_rejects(
-    project_id: int, api_key_id: int | None, rejected: Sequence[Rejection], conflicts: Sequence[tuple[str, str]]
+    project_id: int, api_key_id: int | None, rejected: Sequence[Rejection], differing: Sequence[EventDraft]
 ) -> None:
-    rows = [
-        Reject(
-            project_id=project_id,
-            api_key_id=api_key_id,
-            code=item.code,
-            detail=item.detail[:500],
-            run_id=item.run_id,
-            event_id=item.event_id,
-        )
-        for item in rejected
-    ]
     differs = "another copy of this event with other content came first and was kept"
-    rows += [
-        Reject(
-            project_id=project_id,
-            api_key_id=api_key_id,
-            code="conflict",
-            detail=differs,
-            run_id=run_id,
-            event_id=event_id,
-        )
-        for run_id, event_id in conflicts
-    ]
+    rows = [(item.code, item.detail[:500], item.run_id, item.event_id) for item in rejected]
+    rows += [("conflict", differs, draft.run_id, draft.event_id) for draft in differing]
     if rows:
-        Reject.objects.bulk_create(rows)
-
-
-def _queue_folds(project_id: int, run_ids: Sequence[str]) -> None:
-    """Queue the fold of each run; a broker that does not answer costs delay only, so it is logged and counted."""
-    global queue_failures
-    for run_id in run_ids:
-        try:
-            current_app.send_task(settings.INGEST_FOLD_TASK, args=(project_id, run_id), retry=False)
-        except Exception as error:  # noqa: BLE001 - a best-effort edge: the sweep stands behind it
-            queue_failures += 1
-            logger.warning("the fold could not be queued (%s); the sweep will find the run", type(error).__name__)
-            return
+        Reject.objects.bulk_create(
+            Reject(
+                project_id=project_id,
+                api_key_id=api_key_id,
+                code=code,
+                detail=detail,
+                run_id=run_id,
+                event_id=event_id,
+            )
+            for code, detail, run_id, event_id in rows
+        )

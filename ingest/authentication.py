@@ -68,15 +68,15 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 class HasScope(BasePermission):
-    """Lets a key through whose scopes hold the view's `required_scope`."""
+    """Lets a key through whose scopes hold the view's `required_scope`, or one of them when there are several."""
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
-        scope: str = getattr(view, "required_scope", "")
-        if not isinstance(request.auth, ApiKey) or not scope:
+        required: str | tuple[str, ...] = getattr(view, "required_scope", ())
+        wanted = (required,) if isinstance(required, str) else required
+        if not isinstance(request.auth, ApiKey) or not wanted:
             return False
-        if scope not in request.auth.scopes:
+        if not any(scope in request.auth.scopes for scope in wanted):
             held = ", ".join(request.auth.scopes)
-            raise IngestError(
-                "scope_missing", 403, f"this key has no scope {scope} (it has {held}); make a key with it"
-            )
+            detail = f"this key has no scope {' or '.join(wanted)} (it has {held}); make a key with it"
+            raise IngestError("scope_missing", 403, detail)
         return True

@@ -3,8 +3,8 @@
 import logging
 from typing import Any
 
-from django.core.exceptions import RequestDataTooBig
 from django.db import InterfaceError, OperationalError
+from django.http import Http404, UnreadablePostError
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
@@ -25,15 +25,19 @@ def handle_api_error(error: Exception, context: dict[str, Any]) -> Response | No
     if isinstance(error, IngestError):
         return Response(error_body(error.code, error.detail, **error.extra), status=error.status)
     if isinstance(error, OperationalError | InterfaceError):
-        logger.error("database does not answer: %s", type(error).__name__)
+        logger.error("database does not answer: %s", type(error.__cause__ or error).__name__)
         body = error_body("database_unavailable", f"the database does not answer; send again in {RETRY_SECONDS} s")
         return Response(body, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
-    if isinstance(error, RequestDataTooBig):
-        return Response(error_body("body_too_large", "the request body is over the limit"), status=413)
+    if isinstance(error, UnreadablePostError):
+        return Response(
+            error_body("body_cut_off", "the body ended before its Content-Length; send it again"), status=400
+        )
+    if isinstance(error, Http404):
+        return Response(error_body("not_found", "there is nothing of that id in this project"), status=404)
     response = exception_handler(error, context)
     if response is None:
         return None
-    code = error.get_codes() if isinstance(error, exceptions.APIException) else "error"
-    detail = error.detail if isinstance(error, exceptions.APIException) else str(error)
+    code = error.get_codes() if isinstance(error, exceptions.APIException) else "forbidden"
+    detail = error.detail if isinstance(error, exceptions.APIException) else "this is not allowed"
     response.data = error_body(code if isinstance(code, str) else "invalid", str(detail))
     return response

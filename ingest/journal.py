@@ -1,32 +1,37 @@
 """The append-only journal: its partitions, writing by COPY, reading one run from one partition.
 
-`accept.py` is the only caller of `append`. The day a run was first seen is its `run_day` for good, so that a
-run is read from one partition and forgetting a day is dropping its partition.
+Only `accept.py` writes through here. The day a run was first seen is its `run_day` for good: a run is read from one
+partition, identity needs no table of its own, and forgetting a day is dropping its partition. (Seed 001 §13.)
 """
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
+import orjson
 from django.db import connection
-from django.db.backends.utils import CursorWrapper
 
 from contract.events import ID_FIELDS
+from ingest.envelope import DRAFT_COLUMNS, EventDraft
 from ingest.models import Run
-from ingest.wire import WireEvent
 
 PARTITION_LOCK: Final = 7_214_001  # advisory lock: one maker of partitions at a time
 DAYS_AHEAD: Final = 3
 READ_FIELDS: Final = (
     *ID_FIELDS, "arrival", "seq", "turn", "occurred_ns", "ended_ns", "received_at", "repairs", "data",
 )  # fmt: skip
-STAGED_FIELDS: Final = (
-    "position", "project_id", "run_day", *ID_FIELDS, "seq", "turn", "occurred_ns", "ended_ns", "digest", "repairs",
-    "data",
-)  # fmt: skip
-KEPT_FIELDS: Final = tuple(name for name in STAGED_FIELDS if name != "position")
+COPY_NEW: Final = (
+    f"COPY ingest_event (project_id, run_day, arrival, received_at, {', '.join(DRAFT_COLUMNS)}) FROM STDIN"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """Where a run's events go: its partition day and the arrival number given out last."""
+
+    run_day: date
+    last_arrival: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,42 +63,44 @@ class JournalEvent:
     data: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """What one append did: events that were new, events already there, and those of them that differ."""
-
-    n_new: int
-    n_known: int
-    conflicts: tuple[tuple[str, str], ...]  # (run_id, event_id)
-
-
 def partition_name(day: date) -> str:
     return f"ingest_event_{day:%Y%m%d}"
 
 
-def ensure_partitions(days: Sequence[date]) -> int:
-    """Make the partitions of `days` that are missing and return how many were made."""
-    missing = [day for day in sorted(set(days)) if not _exists(day)]
+def ensure_partitions(days: Iterable[date]) -> int:
+    """Make the partitions of `days` that are missing, within the caller's transaction; return how many were made.
+
+    One maker at a time: the others wait for the advisory lock and find the work done. A table is made and then
+    attached, because that leaves writers of other partitions running, where CREATE … PARTITION OF stops them all.
+    """
+    missing = _without_partition(sorted(set(days)))
     if not missing:
         return 0
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [PARTITION_LOCK])
+        missing = _without_partition(missing)
         for day in missing:
+            name = partition_name(day)
+            cursor.execute(f"CREATE TABLE {name} (LIKE ingest_event INCLUDING ALL)")
             cursor.execute(
-                f"CREATE TABLE IF NOT EXISTS {partition_name(day)} PARTITION OF ingest_event "
+                f"ALTER TABLE ingest_event ATTACH PARTITION {name} "
                 f"FOR VALUES FROM ('{day}') TO ('{day + timedelta(days=1)}')"
             )
     return len(missing)
 
 
-def _exists(day: date) -> bool:
+def _without_partition(days: Sequence[date]) -> list[date]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [partition_name(day)])
-        return bool(cursor.fetchone()[0])
+        cursor.execute(
+            "SELECT name FROM unnest(%s::text[]) AS given(name) WHERE to_regclass(name) IS NULL",
+            [[partition_name(day) for day in days]],
+        )
+        missing = {row[0] for row in cursor.fetchall()}
+    return [day for day in days if partition_name(day) in missing]
 
 
-def lock_runs(project_id: int, run_ids: Sequence[str], today: date) -> dict[str, date]:
-    """Register the runs, lock their rows until the transaction ends, and return run_id -> run_day.
+def lock_runs(project_id: int, run_ids: Iterable[str], today: date) -> dict[str, RunPlace]:
+    """Register the runs, lock their rows until the transaction ends, and return where their events go.
 
     The rows are taken in sorted order, so two writers of the same runs wait and never deadlock; the lock is what
     makes arrival numbers gapless and the first copy of an event win.
@@ -106,94 +113,72 @@ def lock_runs(project_id: int, run_ids: Sequence[str], today: date) -> dict[str,
             SELECT %s, run_id, %s, now(), now(), 0, 0, 0
             FROM unnest(%s::text[]) WITH ORDINALITY AS given(run_id, place) ORDER BY place
             ON CONFLICT (project_id, run_id) DO UPDATE SET last_received_at = now()
-            RETURNING run_id, run_day
+            RETURNING run_id, run_day, last_arrival
             """,
             [project_id, today, sorted(run_ids)],
         )
-        return dict(cursor.fetchall())
+        return {run_id: RunPlace(run_day, last_arrival) for run_id, run_day, last_arrival in cursor.fetchall()}
 
 
-def append(project_id: int, run_days: dict[str, date], events: Sequence[WireEvent]) -> Appended:
-    """Write the events that are new, in the order given, inside the caller's transaction and run locks.
-
-    `events` holds no event twice. Arrival numbers go on from the run's last one.
-    """
+def stored_digests(
+    project_id: int, places: Mapping[str, RunPlace], identities: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], bytes]:
+    """Return the digests of those (run_id, event_id) that are stored already. The caller holds the runs' locks."""
+    by_day: dict[date, list[tuple[str, str]]] = {}
+    for identity in identities:
+        place = places[identity[0]]
+        if place.last_arrival:
+            by_day.setdefault(place.run_day, []).append(identity)
+    found: dict[tuple[str, str], bytes] = {}
     with connection.cursor() as cursor:
-        _stage(cursor, project_id, run_days, events)
-        cursor.execute(
-            """
-            SELECT staged.run_id, staged.event_id, staged.digest <> kept.digest
-            FROM ingest_staging staged JOIN ingest_event kept USING (project_id, run_day, run_id, event_id)
-            """
-        )
-        known = cursor.fetchall()
-        conflicts = tuple((run_id, event_id) for run_id, event_id, differs in known if differs)
-        if len(known) < len(events):
-            cursor.execute(INSERT_NEW)
-        if conflicts:
+        for run_day, wanted in by_day.items():
             cursor.execute(
                 """
-                UPDATE ingest_run SET n_conflicts = n_conflicts + counted.n
-                FROM (SELECT run_id, count(*) AS n FROM unnest(%s::text[]) AS given(run_id) GROUP BY run_id) counted
-                WHERE ingest_run.project_id = %s AND ingest_run.run_id = counted.run_id
+                SELECT kept.run_id, kept.event_id, kept.digest
+                FROM unnest(%s::text[], %s::text[]) AS given(run_id, event_id)
+                JOIN ingest_event kept ON kept.run_id = given.run_id AND kept.event_id = given.event_id
+                WHERE kept.project_id = %s AND kept.run_day = %s
                 """,
-                [[run_id for run_id, _ in conflicts], project_id],
+                [[run_id for run_id, _ in wanted], [event_id for _, event_id in wanted], project_id, run_day],
             )
-    return Appended(len(events) - len(known), len(known), conflicts)
+            found.update({(run_id, event_id): bytes(digest) for run_id, event_id, digest in cursor.fetchall()})
+    return found
 
 
-INSERT_NEW: Final = f"""
-WITH fresh AS (
-    SELECT staged.*,
-           run.last_arrival + row_number() OVER (PARTITION BY staged.run_id ORDER BY staged.position) AS number
-    FROM ingest_staging staged
-    JOIN ingest_run run ON run.project_id = staged.project_id AND run.run_id = staged.run_id
-    WHERE NOT EXISTS (
-        SELECT 1 FROM ingest_event kept
-        WHERE kept.project_id = staged.project_id AND kept.run_day = staged.run_day
-          AND kept.run_id = staged.run_id AND kept.event_id = staged.event_id)
-), written AS (
-    INSERT INTO ingest_event ({", ".join(KEPT_FIELDS)}, arrival, received_at)
-    SELECT {", ".join(KEPT_FIELDS)}, number, now() FROM fresh
-    RETURNING project_id, run_id, arrival
-)
-UPDATE ingest_run run SET last_arrival = counted.last
-FROM (SELECT project_id, run_id, max(arrival) AS last FROM written GROUP BY project_id, run_id) counted
-WHERE run.project_id = counted.project_id AND run.run_id = counted.run_id
-"""
+def append(project_id: int, places: Mapping[str, RunPlace], drafts: Sequence[EventDraft], received: datetime) -> None:
+    """Write events that are new, in the order given, each run's arrival numbers going on from its last one.
+
+    The caller holds the runs' locks and has left out what is stored already.
+    """
+    if not drafts:
+        return
+    last = {run_id: place.last_arrival for run_id, place in places.items()}
+    with connection.wrap_database_errors, connection.cursor() as cursor, cursor.copy(COPY_NEW) as copy:
+        for draft in drafts:
+            last[draft.run_id] += 1
+            copy.write_row((project_id, places[draft.run_id].run_day, last[draft.run_id], received, *draft.columns))
 
 
-def _stage(cursor: CursorWrapper, project_id: int, run_days: dict[str, date], events: Sequence[WireEvent]) -> None:
-    cursor.execute(
-        """
-        CREATE TEMPORARY TABLE IF NOT EXISTS ingest_staging (
-            position bigint, project_id bigint, run_day date, event_id text, run_id text, type text, caused_by text,
-            task_id text, actor_id text, parent_run_id text, team_root text, call_id text, operation_id text,
-            activation_id text, hint_id text, knowledge_id text, tool text, mcp_server text, seq bigint, turn bigint,
-            occurred_ns bigint, ended_ns bigint, digest bytea, repairs jsonb, data jsonb
-        ) ON COMMIT DELETE ROWS
-        """
-    )
-    cursor.execute("TRUNCATE ingest_staging")
-    with cursor.copy(f"COPY ingest_staging ({', '.join(STAGED_FIELDS)}) FROM STDIN") as copy:
-        for position, event in enumerate(events):
-            copy.write_row(_row(position, project_id, run_days[event.run_id], event))
-
-
-def _row(position: int, project_id: int, run_day: date, event: WireEvent) -> tuple[Any, ...]:
-    return (
-        position,
-        project_id,
-        run_day,
-        *(event.ids[name] for name in ID_FIELDS),
-        event.seq,
-        event.turn,
-        event.occurred_ns,
-        event.ended_ns,
-        event.digest,
-        json.dumps(event.repairs) if event.repairs else None,
-        json.dumps(event.data, ensure_ascii=False),
-    )
+def count_runs(project_id: int, added: Mapping[str, int], conflicts: Mapping[str, int]) -> None:
+    """Add to the runs' last arrival numbers and conflict counts, under the caller's locks."""
+    run_ids = sorted({*added, *conflicts})
+    if not run_ids:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE ingest_run
+            SET last_arrival = last_arrival + given.n_added, n_conflicts = n_conflicts + given.n_differ
+            FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS given(run_id, n_added, n_differ)
+            WHERE ingest_run.project_id = %s AND ingest_run.run_id = given.run_id
+            """,
+            [
+                run_ids,
+                [added.get(run_id, 0) for run_id in run_ids],
+                [conflicts.get(run_id, 0) for run_id in run_ids],
+                project_id,
+            ],
+        )
 
 
 def read_events(
@@ -219,10 +204,6 @@ def read_events(
 
 def _journal_event(row: tuple[Any, ...]) -> JournalEvent:
     values = dict(zip(READ_FIELDS, row, strict=True))
-    repairs, data = _decoded(values["repairs"]), _decoded(values["data"])
-    values.update(repairs=tuple(repairs or ()), data=data)
+    repairs = values["repairs"]  # Django leaves the jsonb of raw SQL as text
+    values.update(repairs=tuple(orjson.loads(repairs)) if repairs else (), data=orjson.loads(values["data"]))
     return JournalEvent(**values)
-
-
-def _decoded(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value  # Django leaves jsonb of raw SQL as text

@@ -74,7 +74,7 @@ class Event(models.Model):
     """One journal row. `arrival` numbers a run's events from 1 without gaps, in order of acceptance.
 
     Clocks: `occurred_ns`/`ended_ns` are the sender's (Unix nanoseconds, shown and never trusted), `received_at`
-    is ours. `repairs` lists what was changed before writing (nul, surrogate, clipped, redacted …).
+    is ours. `repairs` lists what was changed before writing or looks wrong, in words of `ingest.repair.REPAIRS`.
     """
 
     pk = models.CompositePrimaryKey("project_id", "run_day", "run_id", "event_id")
@@ -106,6 +106,11 @@ class Event(models.Model):
     )
     repairs = models.JSONField(null=True, help_text="list of repair words, null when nothing was changed")
     data = models.JSONField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "run_day", "run_id", "arrival"], name="ingest_event_arrival")
+        ]
 
 
 class Message(models.Model):

@@ -1,27 +1,32 @@
 """Machine API of ingest: events in; one run's events, the rejects and the event schemas out."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
+from django.db.models import F
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from contract.events import EVENT_TYPES, json_schema
 from ingest import journal
-from ingest.accept import accept_body
+from ingest.accept import accept_body, limits
 from ingest.authentication import HasScope
+from ingest.bodies import read_body
 from ingest.errors import IngestError
 from ingest.models import ApiKey, Reject, Run
+from ingest.openapi import ACCEPTED_SCHEMA, ERROR_SCHEMA, EVENT_SCHEMA, EVENTS_SCHEMA
+from ingest.times import rfc3339 as rfc3339  # the read APIs write times with it
+from ingest.wire import check_media_type
 
-PAGE_SIZE = 500  # rows of one answer unless the caller asks for fewer
-JSON_TYPES = ("application/json", "")
+MAX_NUMBER: Final = 2**63 - 1
+PAGE_SIZE: Final = 500  # rows of one answer unless the caller asks for fewer
 
 
 class RawParser(BaseParser):
@@ -33,6 +38,19 @@ class RawParser(BaseParser):
         return {}
 
 
+class AlwaysJson(BaseContentNegotiation):
+    """Answers in JSON whatever is asked for: an exporter's Accept header is no reason to turn its events away."""
+
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser:
+        return next(iter(parsers))
+
+    def select_renderer(
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        renderer = next(iter(renderers))
+        return renderer, str(renderer.media_type)
+
+
 def key_of(request: Request) -> ApiKey:
     """Return the key a request was made with; the permission has seen to it that there is one."""
     if not isinstance(request.auth, ApiKey):
@@ -42,7 +60,7 @@ def key_of(request: Request) -> ApiKey:
 
 def page_limits(request: Request) -> tuple[int, int]:
     """Return (after, limit) of a cursor page. Raises IngestError naming the parameter that is wrong."""
-    return _number(request, "after", 0, 2**63 - 1), _number(request, "limit", PAGE_SIZE, PAGE_SIZE) or 1
+    return _number(request, "after", 0, MAX_NUMBER), _number(request, "limit", PAGE_SIZE, PAGE_SIZE) or 1
 
 
 def _number(request: Request, name: str, default: int, highest: int) -> int:
@@ -55,46 +73,32 @@ def _number(request: Request, name: str, default: int, highest: int) -> int:
 
 
 class EventsView(APIView):
-    """`POST /v1/events`: 200 all stored or known, 207 some rejected, 4xx nothing stored, 503 send again."""
+    """Store telemetry events.
+
+    200: all stored or known. 207: some rejected, each listed by its index. Other answers mean that nothing was
+    stored. A 2xx means committed.
+    """
 
     required_scope = "ingest"
     permission_classes = [HasScope]
     parser_classes = [RawParser]
+    content_negotiation_class = AlwaysJson
 
     @extend_schema(
-        request={
-            "application/json": {
-                "type": "object",
-                "properties": {"events": {"type": "array", "items": {"type": "object"}}},
-            }
+        request={"application/json": EVENTS_SCHEMA},
+        responses={
+            200: ACCEPTED_SCHEMA,
+            207: ACCEPTED_SCHEMA,
+            **dict.fromkeys((400, 401, 403, 413, 415, 503), ERROR_SCHEMA),
         },
-        responses={200: OpenApiTypes.OBJECT, 207: OpenApiTypes.OBJECT},
         summary="Store telemetry events",
     )
     def post(self, request: Request) -> Response:
-        if request.content_type.split(";")[0].strip().lower() not in JSON_TYPES:
-            raise IngestError("unsupported_type", 415, "Content-Type must be application/json")
+        check_media_type(request.headers.get("Content-Type", ""))
         key = key_of(request)
-        result = accept_body(
-            key.project_id, _body(request), request.headers.get("Content-Encoding", ""), api_key_id=key.pk
-        )
-        body = {
-            "accepted": result.accepted,
-            "duplicates": result.duplicates,
-            "conflicts": result.conflicts,
-            "rejected": [asdict(rejection) for rejection in result.rejected],
-        }
-        return Response(body, status=207 if result.rejected else 200)
-
-
-def _body(request: Request) -> bytes:
-    limit = settings.INGEST_MAX_BODY_BYTES
-    try:
-        return bytes(request._request.body)
-    except RequestDataTooBig:
-        raise IngestError(
-            "body_too_large", 413, f"the body is over {limit} bytes; send smaller batches", limit=limit
-        ) from None
+        body = read_body(request, limits().max_body_bytes)
+        result = accept_body(key.project_id, body, request.headers.get("Content-Encoding", ""), api_key_id=key.pk)
+        return Response(asdict(result), status=207 if result.rejected else 200)
 
 
 class RunEventsView(APIView):
@@ -119,30 +123,42 @@ class RunEventsView(APIView):
 
 
 def _event_body(event: journal.JournalEvent) -> dict[str, Any]:
-    return {**asdict(event), "occurred_at": rfc3339(event.occurred_ns), "received_at": event.received_at.isoformat()}
-
-
-def rfc3339(nanos: int) -> str | None:
-    """Return Unix nanoseconds as RFC 3339 text in UTC with nine digits; None outside the years 1 to 9999."""
-    seconds, rest = divmod(nanos, 1_000_000_000)
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
-    except (OverflowError, ValueError, OSError):
-        return None
+    return {
+        **asdict(event),
+        "occurred_at": rfc3339(event.occurred_ns),
+        "ended_at": None if event.ended_ns is None else rfc3339(event.ended_ns),
+        "received_at": event.received_at.isoformat(),
+    }
 
 
 class RejectsView(APIView):
-    """`GET /v1/rejects`: what was not stored and why, newest first, for senders whose SDK only logs it."""
+    """What was not stored and why, newest first.
 
-    required_scope = "read"
+    A key that may read sees the project's rejects. A key that may only send sees its own, so that a sender whose SDK
+    merely logs answers still finds out.
+    """
+
+    required_scope = ("read", "ingest")
     permission_classes = [HasScope]
 
-    @extend_schema(parameters=[OpenApiParameter("limit", int)], responses=OpenApiTypes.OBJECT, summary="List rejects")
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("before", int, description="the `next` of the answer before"),
+            OpenApiParameter("limit", int, description=f"1 to {PAGE_SIZE}"),
+        ],
+        responses=OpenApiTypes.OBJECT,
+        summary="List rejects",
+    )
     def get(self, request: Request) -> Response:
+        key = key_of(request)
         _, limit = page_limits(request)
-        rows = Reject.objects.filter(project_id=key_of(request).project_id).order_by("-received_at", "-pk")[:limit]
-        fields = ("received_at", "code", "detail", "run_id", "event_id")
-        return Response({"results": list(rows.values(*fields))})
+        before = _number(request, "before", MAX_NUMBER, MAX_NUMBER)
+        rows = Reject.objects.filter(project_id=key.project_id, pk__lt=before).order_by("-pk")
+        if "read" not in key.scopes:
+            rows = rows.filter(api_key=key)
+        fields = ("id", "received_at", "code", "detail", "run_id", "event_id")
+        results = list(rows.values(*fields, key=F("api_key__prefix"))[:limit])
+        return Response({"results": results, "next": results[-1]["id"] if len(results) == limit else None})
 
 
 class EventTypesView(APIView):
@@ -153,4 +169,4 @@ class EventTypesView(APIView):
 
     @extend_schema(responses=OpenApiTypes.OBJECT, summary="JSON Schemas of the event types")
     def get(self, request: Request) -> Response:
-        return Response({"results": {name: json_schema(name) for name in EVENT_TYPES}})
+        return Response({"envelope": EVENT_SCHEMA, "results": {name: json_schema(name) for name in EVENT_TYPES}})

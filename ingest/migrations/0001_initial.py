@@ -33,9 +33,9 @@ CREATE TABLE ingest_event (
     digest bytea NOT NULL,
     repairs jsonb,
     data jsonb NOT NULL,
-    PRIMARY KEY (project_id, run_day, run_id, event_id)
+    PRIMARY KEY (project_id, run_day, run_id, event_id),
+    CONSTRAINT ingest_event_arrival UNIQUE (project_id, run_day, run_id, arrival)
 ) PARTITION BY RANGE (run_day);
-CREATE INDEX ingest_event_arrival ON ingest_event (project_id, run_id, arrival);
 """
 
 
@@ -104,6 +104,9 @@ class Migration(migrations.Migration):
                         ('data', models.JSONField()),
                         ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
                     ],
+                    options={
+                        'constraints': [models.UniqueConstraint(fields=('project', 'run_day', 'run_id', 'arrival'), name='ingest_event_arrival')],
+                    },
                 ),
             ],
         ),

@@ -62,7 +62,7 @@ def test_conflicting_copies_are_counted_and_the_first_is_kept(project: Project) 
     assert (result.accepted, result.duplicates, result.conflicts) == (0, 1, 1)
     assert Event.objects.get(project=project).data == {"a": 1}
     assert Reject.objects.filter(project=project, code="conflict").count() == 2
-    assert Run.objects.get(project=project, run_id="r-1").n_conflicts == 1
+    assert Run.objects.get(project=project, run_id="r-1").n_conflicts == 2
 
 
 def test_projects_do_not_share_runs(project: Project) -> None:

@@ -98,7 +98,7 @@ def test_wrong_scope_is_403_and_names_it() -> None:
 def test_raw_key_is_not_in_the_database(sender: Sender) -> None:
     """Only the hash and a prefix of a key are kept."""
     row = ApiKey.objects.values().get(pk=sender.key.pk)
-    assert sender.raw.rsplit("_", 1)[1] not in str(row)
+    assert sender.raw.split("_", 2)[2] not in str(row)
     assert sender.raw.startswith(row["prefix"])
 
 
@@ -268,7 +268,7 @@ def test_another_projects_run_is_404(sender: Sender) -> None:
     assert stranger.get("/v1/rejects").json()["results"] == []
 
 
-@pytest.mark.parametrize("from_statement", ["SELECT", "INSERT INTO ingest_run", "TRUNCATE ingest_staging"])
+@pytest.mark.parametrize("from_statement", ["SELECT", "INSERT INTO ingest_run", "UPDATE ingest_run"])
 def test_silent_database_is_503_with_retry_after(sender: Sender, from_statement: str) -> None:
     """Nothing is acknowledged when the database is lost at any step, and the sender is told when to come back."""
 

@@ -1,0 +1,185 @@
+"""Decides whether one value of a batch is an event and what exactly is stored of it. Pure.
+
+The order is fixed: digest of what was sent, repair, check, redact, cut to size. Redaction comes before cutting,
+so that no secret survives by being cut in half. (Seed 001 §7.3, §13.)
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from contract.events import ENVELOPE_FIELDS, ID_FIELDS, ID_LIMIT, INTEGER_FIELDS, REQUIRED_FIELDS, check_data
+from contract.redaction import redact, redact_value
+from ingest.errors import IngestError
+from ingest.model_requests import REQUEST_TYPE, MessageBody, split_messages
+from ingest.repair import INT64_MAX, Repairs, clean_text, clean_value, cut_to_size
+from ingest.times import NS_PER_SECOND, parse_rfc3339, parse_unix_nano
+from ingest.wire import WireLimits
+
+# What a draft brings for the journal, in order. Project, partition day and arrival are known only in the transaction.
+DRAFT_COLUMNS: Final = (*ID_FIELDS, *INTEGER_FIELDS, "occurred_ns", "ended_ns", "repairs", "data", "digest")
+
+_KNOWN_FIELDS: Final = frozenset((*ENVELOPE_FIELDS, "occurred_at_unix_nano", "ended_at_unix_nano"))
+_FAR_FUTURE_NS: Final = 86_400 * NS_PER_SECOND
+_FAR_PAST_NS: Final = parse_rfc3339("2000-01-01T00:00:00Z")
+_MIN_DATA_BYTES: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class EventDraft:
+    """An event ready to be stored: `columns` in the order of DRAFT_COLUMNS, `digest` of the event as sent."""
+
+    index: int
+    run_id: str
+    event_id: str
+    digest: bytes
+    columns: tuple[Any, ...]
+    messages: tuple[MessageBody, ...]
+
+
+def parse_event(value: object, index: int, received_ns: int, limits: WireLimits) -> EventDraft:
+    """Return the draft of the value at `index` of a batch received at `received_ns` (Unix nanoseconds).
+
+    Raises IngestError (status 400) naming the field, the limit and the fix.
+    """
+    if not isinstance(value, dict):
+        raise _bad("invalid_event", "an event must be a JSON object", "events")
+    repairs = Repairs()
+    event: dict[str, Any] = clean_value(
+        value, repairs, max_nesting=limits.max_nesting, max_key_bytes=limits.max_key_bytes
+    )
+    digest, sent_bytes = _digest(value, event)
+    ids = {name: _read_text(event, name) for name in ID_FIELDS}
+    for name in REQUIRED_FIELDS[:3]:
+        if ids[name] is None:
+            raise _bad("missing_field", f"{name} is required: text of 1 to {ID_LIMIT} characters", name)
+    integers = [_read_integer(event, name) for name in INTEGER_FIELDS]
+    occurred_ns = _read_time(event, "occurred_at")
+    if occurred_ns is None:
+        detail = "occurred_at is required: RFC 3339 text, or whole nanoseconds as occurred_at_unix_nano"
+        raise _bad("missing_field", detail, "occurred_at")
+    ended_ns = _read_time(event, "ended_at")
+    _note_clocks(occurred_ns, ended_ns, received_ns, repairs)
+    data = _read_data(event, repairs)
+    problem = check_data(ids["type"] or "", data)
+    if problem is not None:
+        raise _bad("invalid_data", problem, "data")
+    data = _redacted(ids, data, repairs)
+    if sent_bytes > limits.max_event_bytes:
+        data = _cut(ids, data, limits.max_event_bytes, repairs)
+    messages: tuple[MessageBody, ...] = ()
+    if ids["type"] == REQUEST_TYPE:
+        data, messages = split_messages(data)
+    words = orjson.dumps(repairs.words).decode() if repairs.words else None
+    columns = (*ids.values(), *integers, occurred_ns, ended_ns, words, orjson.dumps(data).decode(), digest)
+    return EventDraft(index, ids["run_id"] or "", ids["event_id"] or "", digest, columns, messages)
+
+
+def shown_id(value: object, name: str) -> str | None:
+    """Return the id in field `name` of a refused event, safe to store and show, or None when it has none."""
+    text = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(text, str) or not 0 < len(text) <= ID_LIMIT:
+        return None
+    return redact(clean_text(text, Repairs()))[0][:ID_LIMIT]
+
+
+def _bad(code: str, detail: str, field: str, **extra: object) -> IngestError:
+    return IngestError(code, 400, detail, field=field, **extra)
+
+
+def _digest(value: dict[Any, Any], repaired: dict[str, Any]) -> tuple[bytes, int]:
+    """Return the hash that tells a repeat from a different copy, and the size of the event in JSON bytes.
+
+    It is over the event as sent; what JSON in UTF-8 cannot express is hashed in its repaired form.
+    """
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        text = orjson.dumps(repaired, option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(text, digest_size=16).digest(), len(text)
+
+
+def _read_text(event: Mapping[str, Any], name: str) -> str | None:
+    text = event.get(name)
+    if text is None or text == "":
+        return None
+    if not isinstance(text, str):
+        raise _bad("invalid_field", f"{name} must be text", name)
+    if len(text) > ID_LIMIT:
+        detail = f"{name} has {len(text)} characters; the limit is {ID_LIMIT}, shorten it"
+        raise _bad("field_too_long", detail, name, limit=ID_LIMIT)
+    return text
+
+
+def _read_integer(event: Mapping[str, Any], name: str) -> int | None:
+    number = event.get(name)
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= INT64_MAX:
+        raise _bad("invalid_field", f"{name} must be a whole number from 0 to {INT64_MAX}", name)
+    return number
+
+
+def _read_time(event: Mapping[str, Any], name: str) -> int | None:
+    """Return Unix nanoseconds; the integer form is exact and wins when both are given."""
+    field = f"{name}_unix_nano"
+    value = event.get(field)
+    try:
+        if value is not None:
+            return parse_unix_nano(value)
+        field = name
+        text = event.get(name)
+        if text is None:
+            return None
+        return parse_rfc3339(text if isinstance(text, str) else "")
+    except ValueError as error:
+        raise _bad("invalid_time", f"{field} {error}", field) from None
+
+
+def _note_clocks(occurred_ns: int, ended_ns: int | None, received_ns: int, repairs: Repairs) -> None:
+    last = occurred_ns if ended_ns is None else max(occurred_ns, ended_ns)
+    if occurred_ns < _FAR_PAST_NS or last > received_ns + _FAR_FUTURE_NS:
+        repairs.add("clock_far")
+    if ended_ns is not None and ended_ns < occurred_ns:
+        repairs.add("end_before_start")
+
+
+def _read_data(event: Mapping[str, Any], repairs: Repairs) -> dict[str, Any]:
+    """Return `data`; what stands beside the envelope's own fields is kept in it, out of the way of the type's."""
+    data = event.get("data")
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        raise _bad("invalid_field", "data must be an object", "data")
+    strangers = event.keys() - _KNOWN_FIELDS
+    if strangers:
+        repairs.add("unknown_field")
+        data = {**data, "unknown_fields": {name: event[name] for name in sorted(strangers)}}
+    return data
+
+
+def _redacted(ids: dict[str, str | None], data: dict[str, Any], repairs: Repairs) -> dict[str, Any]:
+    """Return `data` without secrets; ids are cleaned in place. One look tells that none of them holds a secret."""
+    if redact("\n".join(text for text in ids.values() if text))[1]:
+        for name, text in ids.items():
+            if text:
+                cleaned, found = redact(text)
+                ids[name] = cleaned[:ID_LIMIT]
+                if found:
+                    repairs.add("redacted")
+    cleaned_data, found = redact_value(data)
+    if found:
+        repairs.add("redacted")
+    return dict(cleaned_data)
+
+
+def _cut(ids: Mapping[str, str | None], data: dict[str, Any], max_bytes: int, repairs: Repairs) -> dict[str, Any]:
+    room = max_bytes - sum(len(text.encode()) for text in ids.values() if text)
+    try:
+        return dict(cut_to_size(data, max(room, _MIN_DATA_BYTES), repairs))
+    except ValueError:
+        detail = f"the event is over {max_bytes} bytes in many small parts and cannot be cut; send less in data"
+        raise _bad("event_too_large", detail, "data", limit=max_bytes) from None
