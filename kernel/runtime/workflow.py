@@ -192,7 +192,7 @@ class AgentRun:
         except (ActivityError, ApplicationError) as error:
             _unless_cancelled(error)
             timed_out = isinstance(error.__cause__, TimeoutError)
-            result, detail = ("timeout", "no answer in time") if timed_out else ("error", _why(error))
+            result, detail = ("timeout", "no answer in time") if timed_out else ("error", _kind(error))
             return unanswered(command, requested_ns, workflow.time_ns(), result, detail)
 
     async def _ask(self, command: AskApproval) -> Observation:
@@ -294,4 +294,10 @@ def _why(error: BaseException) -> str:
     """Return why an activity failed; its text was redacted before it was raised."""
     _unless_cancelled(error)
     cause = error.__cause__ or error
-    return f"{getattr(cause, 'type', None) or type(cause).__name__}: {cause}"[:500]
+    return f"{_kind(error)}: {getattr(cause, 'message', cause)}"[:500]
+
+
+def _kind(error: BaseException) -> str:
+    """Return the class of what made an activity fail."""
+    cause = error.__cause__ or error
+    return getattr(cause, "type", None) or type(cause).__name__

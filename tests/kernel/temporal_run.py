@@ -1,0 +1,94 @@
+"""Runs a prepared world on a real Temporal server: the activities are the same edges the in-process runner gets."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import Worker
+
+from kernel.messages import (
+    CallModel,
+    FetchHints,
+    HintsArrived,
+    ModelAnswer,
+    PrepareRun,
+    RunInput,
+    RunPrepared,
+    RunResult,
+    RunSpec,
+    RunTool,
+    SendEvents,
+    ToolFinished,
+)
+from kernel.runtime.edges import Edges
+from kernel.runtime.workflow import AgentRun
+
+
+def activities_of(edges: Edges) -> list[Callable[..., Any]]:
+    """The edges' methods as activities under the names the workflow calls."""
+
+    @activity.defn
+    async def prepare_run(command: PrepareRun) -> RunPrepared:
+        return await edges.prepare_run(command)
+
+    @activity.defn
+    async def call_model(command: CallModel) -> ModelAnswer:
+        return await edges.call_model(command)
+
+    @activity.defn
+    async def run_tool(command: RunTool) -> ToolFinished:
+        return await edges.run_tool(command)
+
+    @activity.defn
+    async def fetch_hints(command: FetchHints) -> HintsArrived:
+        return await edges.fetch_hints(command)
+
+    @activity.defn
+    async def send_events(command: SendEvents) -> None:
+        await edges.send_events(command)
+
+    return [prepare_run, call_model, run_tool, fetch_hints, send_events]
+
+
+@dataclass(frozen=True)
+class TemporalRun:
+    """A run under way on Temporal."""
+
+    client: Client
+    handle: WorkflowHandle[Any, RunResult]
+
+    async def result(self) -> RunResult:
+        return await asyncio.wait_for(self.handle.result(), 60)
+
+
+@asynccontextmanager
+async def temporal_run(address: str, edges: Edges, spec: RunSpec) -> AsyncIterator[TemporalRun]:
+    """Start `spec` on a worker of its own; the workflow id is unique, the run id stays as the spec has it."""
+    client = await Client.connect(address)
+    queue = uuid.uuid4().hex
+    async with Worker(client, task_queue=queue, workflows=[AgentRun], activities=activities_of(edges)):
+        handle = await client.start_workflow(
+            AgentRun.run, RunInput(spec), id=f"{spec.run_id}-{queue}", task_queue=queue
+        )
+        yield TemporalRun(client, handle)
+
+
+def without_times(events: list[Any]) -> list[Any]:
+    """Events in their order of numbers, without what differs between two runs of the same: times."""
+    return [
+        replace(event, occurred_ns=0, data=_without_durations(event.data))
+        for event in sorted(events, key=lambda event: event.seq)
+    ]
+
+
+def _without_durations(data: str) -> str:
+    head, found, tail = data.partition('"duration_ms": ')
+    if not found:
+        return data
+    number = tail[: min(place for mark in ",}" if (place := tail.find(mark)) >= 0)]
+    return head + found + "0" + _without_durations(tail[len(number) :])
