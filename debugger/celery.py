@@ -7,9 +7,11 @@ from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "debugger.settings")
 
+TASK_PACKAGES = ["ingest", "knowledge"]
+
 app = Celery("temporality")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["ingest", "knowledge"])
+app.autodiscover_tasks(TASK_PACKAGES)
 app.conf.task_ignore_result = True
 app.conf.task_acks_late = True
 app.conf.worker_prefetch_multiplier = 1

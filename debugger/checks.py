@@ -14,7 +14,6 @@ MIN_SECRET_LENGTH = 32
 @register("temporality")
 def check_tasks(app_configs: Sequence[AppConfig] | None, **kwargs: object) -> list[CheckMessage]:
     """temporality.E001, E002: the tasks that settings and the beat schedule name are registered in Celery."""
-    app.loader.import_default_modules()
     problems: list[CheckMessage] = []
     if settings.INGEST_FOLD_TASK not in app.tasks:
         problems.append(

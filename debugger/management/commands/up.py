@@ -28,7 +28,6 @@ from debugger.settings import database_from_url
 DEFAULT_PORT = 8000
 POLL_SECONDS = 0.25
 LINK_POLL_SECONDS = 2.0
-LINK_RENEW_SECONDS = 25 * 60.0  # a link lives 30 minutes
 
 
 class Stopped(BaseException):
@@ -127,7 +126,7 @@ class Command(BaseCommand):
 
         Raises StackError when a part ended by itself.
         """
-        path, made, looked = prepared.sign_in_path, time.monotonic(), time.monotonic()
+        path, looked = prepared.sign_in_path, time.monotonic()
         while True:
             ended = stack.ended()
             if ended is not None:
@@ -135,17 +134,17 @@ class Command(BaseCommand):
             now = time.monotonic()
             if now - looked >= LINK_POLL_SECONDS:
                 looked = now
-                fresh = self.renew_link(path, overdue=now - made >= LINK_RENEW_SECONDS)
+                fresh = self.renew_link(path)
                 if fresh != path:
-                    path, made = fresh, now
+                    path = fresh
                     self.publish(base_url, addresses, prepared.project, prepared.api_key, path)
             time.sleep(POLL_SECONDS)
 
-    def renew_link(self, path: str, *, overdue: bool) -> str:
-        """Return `path`, or a fresh one when it was used or is overdue; `path` also while the database is away."""
+    def renew_link(self, path: str) -> str:
+        """Return `path`, or a fresh one when it signs nobody in any more; `path` also while the database is away."""
         try:
             close_old_connections()
-            return fresh_sign_in_path() if overdue or is_link_used(path) else path
+            return fresh_sign_in_path() if is_link_used(path) else path
         except DatabaseError as error:
             self.tell(f"the sign-in link could not be looked up: {' '.join(str(error).split())}")
             return path
