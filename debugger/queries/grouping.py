@@ -53,7 +53,9 @@ class Grouped:
 
 def group_events(events: Sequence[JournalEvent]) -> Grouped:
     """Group `events` (in reading order). An end may stand before its beginning, or without it, and the reverse."""
-    gatherer = _Gatherer({event.hint_id: event.activation_id for event in events if event.hint_id and event.activation_id})
+    gatherer = _Gatherer(
+        {event.hint_id: event.activation_id for event in events if event.hint_id and event.activation_id}
+    )
     frames: list[JournalEvent] = []
     group_of: dict[str, Group] = {}
     for event in events:

@@ -5,6 +5,7 @@ stands under the event that set it off. Filters and windows are decided here, so
 (Seed 001 §13, §14.)
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -18,6 +19,7 @@ from knowledge.models import Activation, Candidate
 
 NS: Final = 1_000_000_000
 SKEW_NS: Final = 3_600 * NS  # an event dated later than this after its arrival has a wrong clock
+NARROWEST: Final = 9.0  # thousandths of the axis that the shortest bar takes
 WINDOW: Final = 300  # rows sent at once
 # Whole seconds an axis of a run in progress may end at, so that bars keep still between updates.
 AXIS_STEPS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
@@ -58,6 +60,12 @@ class Row:
     bar: tuple[float, float] | None = None
 
     @property
+    def bar_box(self) -> tuple[float, float]:
+        """(left, width) as drawn: never too narrow to see, never over the edge."""
+        left, width = self.bar or (0.0, 0.0)
+        return min(left, 1000 - NARROWEST), max(width, NARROWEST)
+
+    @property
     def text(self) -> str:
         return plain_text(self.pieces)
 
@@ -68,6 +76,10 @@ class Axis:
 
     start_ns: int
     end_ns: int
+
+    @property
+    def span_ms(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e6
 
     def place(self, start_ns: int, end_ns: int | None) -> tuple[float, float]:
         """Return (left, width) in thousandths; a time outside is drawn at the edge."""
@@ -104,7 +116,7 @@ class Timeline:
 def build_timeline(
     events: Sequence[JournalEvent], activations: Iterable[Activation] = (), candidates: Iterable[Candidate] = ()
 ) -> Timeline:
-    """Return the timeline of a run's `events` (in reading order), with what the fold derived where it has come so far."""
+    """Return the timeline of `events` (in reading order), with what the fold derived where it has come so far."""
     grouped = group_events(events)
     derived = {activation.activation_id: activation for activation in activations}
     uses = _uses(candidates)
@@ -144,9 +156,13 @@ def in_sections(rows: Sequence[Row], notes: Mapping[int, str]) -> tuple[Section,
         if not sections or (title and sections[-1][0] != title):
             sections.append((title or "Start", []))
         sections[-1][1].append(row)
-    return tuple(
-        Section(f"s-{inner[0].key}", title, notes.get(inner[0].turn or -1, ""), tuple(inner)) for title, inner in sections
-    )
+    seen: Counter[str] = Counter()
+    made = []
+    for title, inner in sections:
+        seen[title] += 1
+        key = f"s-{title.replace(' ', '-').replace(',', '').lower()}-{seen[title]}"
+        made.append(Section(key, title, notes.get(inner[0].turn or 0, "") if seen[title] == 1 else "", tuple(inner)))
+    return tuple(made)
 
 
 def _section_title(row: Row, begun: bool) -> str:
@@ -180,15 +196,13 @@ def _uses(candidates: Iterable[Candidate]) -> dict[str, list[str]]:
     """Return event id -> knowledge ids that it is evidence of."""
     uses: dict[str, list[str]] = {}
     for candidate in candidates:
-        event_id = candidate.evidence.get("event_id") if candidate.used_ns is not None else None
-        if event_id:
-            uses.setdefault(str(event_id), []).append(candidate.knowledge_id)
+        usage = candidate.evidence.get("usage") if candidate.used_ns is not None else None
+        if isinstance(usage, dict) and usage.get("event_id"):
+            uses.setdefault(str(usage["event_id"]), []).append(candidate.knowledge_id)
     return uses
 
 
-def _row(
-    group: Group, derived: Mapping[str, Activation], uses: Mapping[str, list[str]], origin: int
-) -> Row:
+def _row(group: Group, derived: Mapping[str, Activation], uses: Mapping[str, list[str]], origin: int) -> Row:
     activation = derived.get(group.subject) if group.kind == "activation" else None
     first = group.opener or group.events[0]
     start, end, duration = _times(group, activation)
@@ -312,8 +326,11 @@ def _with_starts_of_twins(rows: Sequence[Row], origin: int) -> list[Row]:
     told = []
     for row in rows:
         pieces = tuple(
-            Piece(f"at {starts[piece.text] / NS:+.2f}", "mono soft") if piece.tone == "twin" and piece.text in starts
-            else replace(piece, tone="mono soft") if piece.tone == "twin" else piece
+            Piece(f"at {starts[piece.text] / NS:+.2f}", "mono soft")
+            if piece.tone == "twin" and piece.text in starts
+            else replace(piece, tone="mono soft")
+            if piece.tone == "twin"
+            else piece
             for piece in row.pieces
         )
         told.append(replace(row, pieces=pieces))

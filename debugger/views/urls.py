@@ -1,5 +1,43 @@
-"""Pages of the inspector."""
+"""The addresses of the pages. Ids are senders' words: a slash, a percent sign or a lone dot in one stays part of it."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path, register_converter
 
-urlpatterns: list[URLPattern] = []
+from debugger.views import event_detail, keys, run_detail, run_list, sign_in, why
+
+
+class IdConverter:
+    """An id as one segment of a path. What a path would take apart is written %XX, and quoted once more by Django."""
+
+    regex = "[^/]+"
+
+    def to_python(self, value: str) -> str:
+        """Raises ValueError, which means no such page, for what no id can be."""
+        decoded = value.replace("%2F", "/").replace("%2E", ".").replace("%25", "%")
+        if "\x00" in decoded or len(decoded) > ID_LIMIT:
+            raise ValueError("not an id")
+        return decoded
+
+    def to_url(self, value: str) -> str:
+        quoted = value.replace("%", "%25").replace("/", "%2F")
+        return quoted.replace(".", "%2E") if value in (".", "..") else quoted
+
+
+ID_LIMIT = 200
+
+register_converter(IdConverter, "id")
+
+urlpatterns: list[URLPattern] = [
+    path("", sign_in.home, name="home"),
+    path("sign-in/", sign_in.explain, name="sign-in"),
+    path("sign-in/<str:token>/", sign_in.use_link, name="sign-in-link"),
+    path("sign-out/", sign_in.sign_out, name="sign-out"),
+    path("<slug:project>/runs/", run_list.run_list, name="run-list"),
+    path("<slug:project>/runs/rows/latest/", run_list.run_list_rows, name="run-list-rows"),
+    path("<slug:project>/runs/<id:run_id>/", run_detail.run_detail, name="run-detail"),
+    path("<slug:project>/runs/<id:run_id>/rows/", run_detail.run_rows, name="run-rows"),
+    path("<slug:project>/runs/<id:run_id>/activations/<id:activation_id>/", why.why, name="why"),
+    path("<slug:project>/runs/<id:run_id>/events/<id:event_id>/", event_detail.event_detail, name="event-detail"),
+    path("<slug:project>/runs/<id:run_id>/events/<id:event_id>/data/", event_detail.event_data, name="event-data"),
+    path("<slug:project>/keys/", keys.keys, name="keys"),
+    path("<slug:project>/keys/<int:key_id>/revoke/", keys.revoke, name="key-revoke"),
+]

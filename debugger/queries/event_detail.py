@@ -1,0 +1,94 @@
+"""One event as a person reads it: its envelope, and its data pretty-printed, cut and with data URIs as chips. Pure."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from contract.events import EVENT_TYPES, ID_FIELDS
+from debugger.queries.pieces import DATA_URI_SHOWN, PREVIEW
+from debugger.queries.runs import moment
+from ingest.journal import JournalEvent
+
+DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.=+-]+)*,[A-Za-z0-9+/=%_.~-]*")
+SHOWN_ELSEWHERE: Final = ("event_id", "run_id", "type")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of shown text; a chip stands for a data URI and says its kind and size."""
+
+    text: str
+    is_chip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A shown value with its name; `n_left` counts the code points that the preview leaves out."""
+
+    name: str
+    parts: tuple[Part, ...]
+    n_left: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventDetail:
+    """One event. `texts` are the values that have lines of their own, and last the rest of its data as JSON."""
+
+    event: JournalEvent
+    meaning: str
+    occurred_at: datetime | None
+    envelope: tuple[tuple[str, str], ...]
+    texts: tuple[Text, ...]
+
+
+def describe(event: JournalEvent) -> EventDetail:
+    """Return an event for its panel. Texts of several lines stand apart, so that they keep their lines."""
+    known = EVENT_TYPES.get(event.type)
+    envelope = [
+        (name, str(value)) for name in ID_FIELDS if (value := getattr(event, name)) and name not in SHOWN_ELSEWHERE
+    ]
+    envelope += [
+        (name, f"{value:,}") for name in ("turn", "seq", "arrival") if (value := getattr(event, name)) is not None
+    ]
+    lined = {name: value for name, value in event.data.items() if isinstance(value, str) and "\n" in value}
+    rest = {name: value for name, value in event.data.items() if name not in lined}
+    shown = {**lined, **({"data": pretty(rest)} if rest else {})}
+    return EventDetail(
+        event=event,
+        meaning=known.doc
+        if known
+        else "This type is not known here: it is kept and shown, nothing is derived from it.",
+        occurred_at=moment(event.occurred_ns),
+        envelope=tuple(envelope),
+        texts=tuple(Text(name, tuple(preview(text)), max(0, len(text) - PREVIEW)) for name, text in shown.items()),
+    )
+
+
+def pretty(data: Any) -> str:
+    """Return JSON as a person reads it; invisible characters that could reorder a line are escaped."""
+    text = json.dumps(data, ensure_ascii=False, indent=2)
+    return REORDERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+REORDERING: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def preview(text: str) -> Iterable[Part]:
+    """Cut `text` at PREVIEW code points, data URIs counted as their chips."""
+    left, place = PREVIEW, 0
+    for found in DATA_URI.finditer(text):
+        if len(found[0]) <= DATA_URI_SHOWN:
+            continue
+        plain = text[place : found.start()][:left]
+        if plain:
+            yield Part(plain)
+        left -= len(plain)
+        if left <= 0:
+            return
+        yield Part(f"{found[1] or 'data'} · {len(found[0]):,} characters", is_chip=True)
+        place = found.end()
+    if text[place:] and left > 0:
+        yield Part(text[place : place + left])

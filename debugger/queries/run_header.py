@@ -1,0 +1,165 @@
+"""The head of a run's page: its facts, its token budget, and what the page must not keep quiet about. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from contract import stages
+from contract.events import TERMINAL_TYPES
+from debugger.access import GuardedRun
+from debugger.queries.pieces import plural
+from debugger.queries.row_words import STATE_OF_STATUS
+from debugger.queries.runs import moment
+from debugger.queries.timeline import Row, Timeline
+from ingest.journal import JournalEvent
+from knowledge.models import Activation
+
+PRIMING: Final = "task.priming"
+LATE_FOLD: Final = timedelta(seconds=60)  # unfolded for longer than this: something is wrong, not only slow
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of a meter or strip, in thousandths, with its tone."""
+
+    left: float
+    width: float
+    tone: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Tokens of runtime hints against their limit. `limit` is None when the run did not report one."""
+
+    used: int
+    limit: int | None
+    priming: int
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunHeader:
+    """What stands above the timeline. Counts of the chain are None while nothing was folded."""
+
+    run_id: str
+    task: str
+    status: str
+    meaning: str
+    state: str
+    reason: str
+    agent: str
+    model: str
+    started_at: datetime
+    duration_ms: float
+    is_running: bool
+    n_turns: int
+    n_failed: int
+    n_activations: int | None
+    n_skipped: int | None
+    n_offered: int | None
+    n_injected: int | None
+    answer: str
+    success: bool | None
+    budget: Budget
+    as_of: datetime | None
+    warnings: tuple[str, ...]
+
+
+def build_header(
+    run: GuardedRun,
+    timeline: Timeline,
+    events: Iterable[JournalEvent],
+    activations: Iterable[Activation],
+    now: datetime,
+) -> RunHeader:
+    """Return the head of a run. What the fold has not reached yet is taken from the events, or left open."""
+    summary, registry = run.summary, run.registry
+    started = next((event for event in events if event.type == "run.started"), None)
+    terminal = next((event for event in events if event.type in TERMINAL_TYPES), None)
+    status = summary.status if summary else TERMINAL_TYPES[terminal.type] if terminal else "running"
+    task = summary.task if summary else str(started.data.get("task") or "") if started else ""
+    turns = {row.turn for row in timeline.rows if row.turn is not None}
+    return RunHeader(
+        run_id=registry.run_id,
+        task=task,
+        status=status,
+        meaning=stages.RUN_STATUSES.get(status, status),
+        state=STATE_OF_STATUS.get(status, "plain"),
+        reason=summary.status_reason if summary else "",
+        agent=summary.agent if summary else "",
+        model=summary.model if summary else "",
+        started_at=moment(timeline.axis.start_ns) or registry.first_received_at,
+        duration_ms=_duration(timeline),
+        is_running=status == "running",
+        n_turns=max(len(turns), summary.n_turns if summary else 0),
+        n_failed=timeline.counts["failed"],
+        n_activations=summary.n_activations if summary else None,
+        n_skipped=summary.n_skipped if summary else None,
+        n_offered=summary.n_offered if summary else None,
+        n_injected=summary.n_injected if summary else None,
+        answer=summary.answer if summary else "",
+        success=summary.success if summary else None,
+        budget=_budget(run, activations),
+        as_of=summary.folded_at if summary else None,
+        warnings=_warnings(run, timeline, now),
+    )
+
+
+def _duration(timeline: Timeline) -> float:
+    ends = [row.end_ns if row.end_ns is not None else row.start_ns for row in timeline.rows]
+    last = max((end for end in ends if timeline.axis.start_ns <= end <= timeline.axis.end_ns), default=0)
+    return max(0, last - timeline.axis.start_ns) / 1e6
+
+
+def _budget(run: GuardedRun, activations: Iterable[Activation]) -> Budget:
+    summary = run.summary
+    limit = summary.limits.get("tokens_per_run") if summary else None
+    limit = limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None
+    segments: list[Segment] = []
+    left = 0.0
+    for activation in activations:
+        if limit is None or activation.trigger == PRIMING or not activation.n_injected or activation.tokens <= 0:
+            continue
+        width = min(1000 - left, 1000 * activation.tokens / limit)
+        tone = "hint" if len(segments) % 2 == 0 else "hint-2"
+        segments.append(Segment(round(left, 1), round(width, 1), tone, f"{activation.tokens:,} tokens"))
+        left += width
+    used, priming = (summary.hint_tokens, summary.priming_tokens) if summary else (0, 0)
+    return Budget(used, limit, priming, tuple(segments))
+
+
+def _warnings(run: GuardedRun, timeline: Timeline, now: datetime) -> tuple[str, ...]:
+    registry = run.registry
+    said = []
+    lag = registry.last_arrival - registry.folded_arrival
+    if lag and now - registry.last_received_at > LATE_FOLD:
+        waited = round((now - registry.last_received_at).total_seconds())
+        said.append(
+            f"{plural(lag, 'event')} not folded for {waited:,} s: the counts and chains below are behind. "
+            "Look at the log of the Celery worker."
+        )
+    elif lag:
+        said.append(f"{plural(lag, 'event')} not folded yet: counts and chains follow in a moment.")
+    if timeline.n_missing:
+        said.append(f"{plural(timeline.n_missing, 'event')} of the sender's numbering did not arrive.")
+    if registry.n_conflicts:
+        said.append(f"{plural(registry.n_conflicts, 'event')} came again with other content: the first copy is shown.")
+    if timeline.repairs:
+        words = ", ".join(f"{word} {n:,}" for word, n in sorted(timeline.repairs.items()))
+        said.append(f"Events were changed before they were stored: {words}.")
+    return tuple(said)
+
+
+def strip_segments(rows: Iterable[Row]) -> tuple[Segment, ...]:
+    """Return the overview of all rows: at most one segment for a place and a state, shorter ones still visible."""
+    seen: dict[tuple[int, str], Segment] = {}
+    for row in rows:
+        if row.bar is None:
+            continue
+        left, width = row.bar
+        key = (round(left / 2), row.state)
+        if key not in seen or seen[key].width < width:
+            seen[key] = Segment(min(left, 997.0), max(width, 3.0), row.state)
+    return tuple(sorted(seen.values(), key=lambda segment: -segment.width))

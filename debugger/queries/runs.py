@@ -1,0 +1,152 @@
+"""The run list: filtered rows with what each column shows, the choices of the filter form, and their words."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from django.utils import timezone
+
+from contract import stages
+from debugger.queries.pieces import one_line
+from debugger.queries.row_words import STATE_OF_STATUS
+from ingest.models import Run
+from knowledge.run_bodies import duration_ms
+from knowledge.run_filters import RunFilter, filter_runs, page_of, parse_filter
+
+PAGE: Final = 50  # runs on a page
+COUNTED: Final = 10_000  # runs counted exactly; beyond it the page says "more than"
+WITHIN: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
+TASK_SHOWN: Final = 160
+LAST_NS: Final = 253_402_300_799 * 1_000_000_000  # the end of the year 9999
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One row of the list. Counts are None while nothing of the run was folded. `state` is a tone."""
+
+    run_id: str
+    status: str
+    meaning: str
+    state: str
+    task: str
+    agent: str
+    started_at: datetime
+    duration_ms: float | None
+    is_running: bool
+    success: bool | None
+    n_turns: int | None
+    n_tools_failed: int | None
+    n_activations: int | None
+    n_injected: int | None
+    n_offered: int | None
+    model_tokens: int | None
+    hint_tokens: int | None
+    n_events: int
+    n_unfolded: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """One page of runs. `n_matching` is None beyond COUNTED."""
+
+    lines: tuple[RunLine, ...]
+    next: str | None
+    n_matching: int | None
+
+    @property
+    def digest(self) -> str:
+        """A short hash of what the page shows: the same means that nothing has to be drawn again."""
+        return hashlib.sha256(repr((self.lines, self.n_matching)).encode()).hexdigest()[:16]
+
+
+def read_filter(params: Mapping[str, str]) -> RunFilter:
+    """Return the filter of the page's URL parameters; `within` (hour, day, week) stands for a `since`.
+
+    Raises IngestError naming the parameter that is unknown or whose value cannot be.
+    """
+    asked = {name: value.strip() for name, value in params.items() if name not in PAGE_PARAMETERS}
+    within = WITHIN.get(params.get("within", ""))
+    if within is not None:
+        asked["since"] = (timezone.now() - within).isoformat()
+    return parse_filter(asked)
+
+
+PAGE_PARAMETERS: Final = ("within", "cursor", "seen", "newest", "fresh", "first")
+
+
+def list_runs(project_id: int, wanted: RunFilter, cursor: str = "") -> RunList:
+    """Return one page of the runs that `wanted` asks for, newest first; two queries.
+
+    Raises IngestError for a cursor that is none of ours.
+    """
+    runs = filter_runs(project_id, wanted)
+    page = page_of(runs, cursor, PAGE)
+    n_matching = len(page.rows) if not cursor and page.next is None else runs.order_by()[: COUNTED + 1].count()
+    lines = tuple(_line(run) for run in page.rows)
+    return RunList(lines, page.next, n_matching if n_matching <= COUNTED else None)
+
+
+def has_runs(project_id: int) -> bool:
+    """Tell whether the project was ever sent an event that is still kept."""
+    return Run.objects.filter(project_id=project_id).exists()
+
+
+def _line(run: Run) -> RunLine:
+    derived: dict[str, Any] = {name: getattr(run, name) for name in DERIVED}
+    status = derived.pop("status")
+    started, ended = derived.pop("started_ns"), derived.pop("ended_ns")
+    return RunLine(
+        run_id=run.run_id,
+        status=status,
+        meaning=stages.RUN_STATUSES.get(status, status),
+        state=STATE_OF_STATUS.get(status, "plain"),
+        task=one_line(derived.pop("task") or "", TASK_SHOWN),
+        agent=derived.pop("agent") or "",
+        started_at=moment(started) or run.first_received_at,
+        duration_ms=duration_ms(started, ended) if ended else _so_far(run),
+        is_running=status == "running",
+        n_events=run.last_arrival,
+        n_unfolded=run.last_arrival - run.folded_arrival,
+        **derived,
+    )
+
+
+DERIVED: Final = (
+    "status", "task", "agent", "success", "started_ns", "ended_ns", "n_turns", "n_tools_failed", "n_activations",
+    "n_injected", "n_offered", "model_tokens", "hint_tokens",
+)  # fmt: skip
+
+
+def moment(nanos: int | None) -> datetime | None:
+    """Return a sender's Unix nanoseconds as a UTC time, or None when it cannot be one."""
+    if nanos is None or not 0 < nanos < LAST_NS:
+        return None
+    return datetime.fromtimestamp(nanos / 1e9, tz=UTC)
+
+
+def _so_far(run: Run) -> float:
+    return (run.last_received_at - run.first_received_at).total_seconds() * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An option of the filter form."""
+
+    value: str
+    label: str
+    meaning: str
+    is_chosen: bool
+
+
+def choices(name: str, words: Mapping[str, str], params: Mapping[str, str]) -> tuple[Choice, ...]:
+    """Return the options of one filter, each with its meaning."""
+    return tuple(
+        Choice(word, word.replace("_", " "), meaning, params.get(name) == word) for word, meaning in words.items()
+    )
+
+
+def n_before(lines: Sequence[RunLine], newest: str) -> int:
+    """Return how many of `lines` stand before the run that a page shows first; 0 when it is not among them."""
+    return next((index for index, line in enumerate(lines) if line.run_id == newest), 0)

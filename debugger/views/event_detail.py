@@ -1,0 +1,44 @@
+"""The events of a row in full, and one event's data as a file."""
+
+import json
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.utils.text import get_valid_filename
+from django.views.decorators.http import require_GET
+from django.views.decorators.vary import vary_on_headers
+
+from debugger.access import get_run_for, person_only
+from debugger.htmx import HtmxHttpRequest, wants_fragment
+from debugger.queries.loading import load
+from debugger.views.panel import event_panel
+
+
+@person_only
+@require_GET
+@vary_on_headers("HX-Request")
+def event_detail(request: HtmxHttpRequest, project: str, run_id: str, event_id: str) -> HttpResponse:
+    """The page, for htmx the panel."""
+    loaded = load(get_run_for(request.user, project, run_id))
+    if all(event.event_id != event_id for event in loaded.events):
+        raise Http404("no such event")
+    context = event_panel(loaded, event_id)
+    context |= {"project": loaded.run.project, "run_id": run_id, "run": loaded.run, "timeline": loaded.timeline}
+    return render(request, "_event.html" if wants_fragment(request) else "panel_page.html", context)
+
+
+@person_only
+@require_GET
+def event_data(request: HtmxHttpRequest, project: str, run_id: str, event_id: str) -> HttpResponse:
+    """One event's data, whole, as a file: never shown by the browser as a page."""
+    loaded = load(get_run_for(request.user, project, run_id))
+    event = next((event for event in loaded.events if event.event_id == event_id), None)
+    if event is None:
+        raise Http404("no such event")
+    name = get_valid_filename(f"{event_id[:80]}.json".replace("/", "_")) if event_id.strip("./ ") else "event.json"
+    text = json.dumps(event.data, ensure_ascii=False, indent=2)
+    return HttpResponse(
+        text,
+        content_type="application/json; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"},
+    )

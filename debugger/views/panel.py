@@ -1,0 +1,68 @@
+"""What stands beside the timeline: the why of an activation, the detail of an event, or the run itself."""
+
+from itertools import takewhile
+from typing import Any
+
+from debugger.queries.event_detail import describe
+from debugger.queries.loading import Loaded
+from debugger.queries.requests import Placement, place_block
+from debugger.queries.why import explain
+from ingest.messages import rebuild_request
+from knowledge.models import Activation
+
+
+def panel_of(loaded: Loaded, event_id: str) -> dict[str, Any]:
+    """Return the context of the panel for the row that holds `event_id`; that of the run when no row does."""
+    row = next((row for row in loaded.timeline.rows if event_id in row.event_ids), None) if event_id else None
+    if row is None:
+        return run_panel(loaded, is_lost=bool(event_id))
+    if row.activation_id:
+        return why_panel(loaded, row.activation_id)
+    return event_panel(loaded, event_id)
+
+
+def run_panel(loaded: Loaded, *, is_lost: bool = False) -> dict[str, Any]:
+    """Return the context of the panel while no row is open; `is_lost` when the row asked for is not there."""
+    summary = loaded.run.summary
+    stated = {**summary.switches, **summary.limits} if summary else {}
+    settings = [(str(name), str(value).lower() if isinstance(value, bool) else value) for name, value in stated.items()]
+    return {"panel": "_run_panel.html", "is_lost": is_lost, "settings": settings}
+
+
+def why_panel(loaded: Loaded, activation_id: str) -> dict[str, Any]:
+    """Return the context of an activation's panel. Before it is folded there is only what its events say."""
+    activation = next((one for one in loaded.activations if one.activation_id == activation_id), None)
+    row = next((row for row in loaded.timeline.rows if row.activation_id == activation_id), None)
+    events = {event.event_id: event for event in loaded.events}
+    own = [describe(events[event_id]) for event_id in row.event_ids] if row else []
+    context: dict[str, Any] = {"panel": "_why.html", "activation_id": activation_id, "row": row, "own_events": own}
+    if activation is None:
+        return context
+    candidates = [one for one in loaded.candidates if one.activation_id == activation_id]
+    candidates.sort(key=lambda one: (one.rank is None, one.rank or 0, one.knowledge_id))
+    context["why"] = explain(activation, candidates, loaded.timeline, events)
+    context["placement"] = _placement(loaded, activation)
+    return context
+
+
+def _placement(loaded: Loaded, activation: Activation) -> Placement | None:
+    if not activation.request_event_id or activation.position is None:
+        return None
+    run = loaded.run
+    try:
+        request = rebuild_request(run.project.pk, run.registry.run_id, activation.request_event_id)
+    except KeyError:
+        return Placement((), activation.position, 0, activation.block, "the request that carried it has not arrived")
+    return place_block(request, activation.position, activation.block)
+
+
+def event_panel(loaded: Loaded, event_id: str) -> dict[str, Any]:
+    """Return the context of the panel of any other event: all events of its row, and the activations it set off."""
+    events = {event.event_id: event for event in loaded.events}
+    rows = loaded.timeline.rows
+    place = next((index for index, row in enumerate(rows) if event_id in row.event_ids), None)
+    if place is None:  # a turn's frame has no row of its own
+        return {"panel": "_event.html", "row": None, "details": [describe(events[event_id])], "children": []}
+    details = [describe(events[one]) for one in rows[place].event_ids]
+    children = list(takewhile(lambda row: row.is_child, rows[place + 1 :]))
+    return {"panel": "_event.html", "row": rows[place], "details": details, "children": children}

@@ -1,0 +1,95 @@
+"""The live table of a project's runs, with its filters in the URL. (Seed 001 §14.)"""
+
+from typing import Any, Final
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import HttpResponseClientRefresh
+
+from contract import stages
+from debugger.access import get_project_for, person_only
+from debugger.htmx import HtmxHttpRequest, wants_fragment
+from debugger.queries.runs import PAGE_PARAMETERS, WITHIN, choices, has_runs, list_runs, n_before, read_filter
+from ingest.errors import IngestError
+from ingest.models import Project
+
+TEXT_FILTERS: Final = {"tool": "tool", "mcp_server": "MCP server", "knowledge_id": "knowledge id", "agent": "agent"}
+WITHIN_WORDS: Final = {"hour": "last hour", "day": "last 24 hours", "week": "last 7 days"}
+INJECTION_WORDS: Final = {"true": "with injected hints", "false": "without injected hints"}
+NOTHING_NEW: Final = 204
+
+
+@person_only
+@require_GET
+@vary_on_headers("HX-Request")
+def run_list(request: HtmxHttpRequest, project: str) -> HttpResponse:
+    """The page; for htmx only the table, so that a filter changes nothing else."""
+    found = get_project_for(request.user, project)
+    params = request.GET.dict()
+    try:
+        runs = list_runs(found.pk, read_filter(params), params.get("cursor", ""))
+    except IngestError as error:
+        context = {**_context(request, found, params), "problem": error.detail}
+        return render(request, "run_list.html", context, status=error.status)
+    context = {
+        **_context(request, found, params),
+        "runs": runs,
+        "lines": runs.lines,
+        "seen": f"{runs.digest}-0",
+        "has_runs": bool(runs.lines) or has_runs(found.pk),
+    }
+    return render(request, "_run_table.html" if wants_fragment(request) else "run_list.html", context)
+
+
+@person_only
+@require_GET
+def run_list_rows(request: HtmxHttpRequest, project: str) -> HttpResponse:
+    """The first page's rows as they are now; 204 when the page shows them already.
+
+    `newest` names the run shown first. Runs before it are only counted unless `fresh` says that nothing is being
+    read or pointed at, so that no row moves away under a hand.
+    """
+    found = get_project_for(request.user, project)
+    params = request.GET.dict()
+    if "first" in params:  # the page without runs waits for one
+        return HttpResponseClientRefresh() if has_runs(found.pk) else HttpResponse(status=NOTHING_NEW)
+    try:
+        runs = list_runs(found.pk, read_filter(params))
+    except IngestError as error:
+        return HttpResponse(error.detail, status=error.status, content_type="text/plain")
+    newest = params.get("newest", "")
+    n_new = n_before(runs.lines, newest) if newest and "fresh" not in params else 0
+    seen = f"{runs.digest}-{n_new}"
+    if params.get("seen") == seen:
+        return HttpResponse(status=NOTHING_NEW)
+    lines = runs.lines[n_new:]
+    context = {**_context(request, found, params), "runs": runs, "lines": lines, "n_new": n_new, "seen": seen}
+    context |= {"is_update": True, "is_first_page": True}
+    return render(request, "_run_rows.html", context)
+
+
+def _context(request: HtmxHttpRequest, project: Project, params: dict[str, str]) -> dict[str, Any]:
+    kept = request.GET.copy()
+    for name in PAGE_PARAMETERS:
+        if name != "within":
+            kept.pop(name, None)
+    injection = {"has_injection": params.get("has_injection", "")}
+    return {
+        "project": project,
+        "params": params,
+        "query": kept.urlencode(),
+        "is_filtered": any(kept.values()),
+        "is_first_page": not params.get("cursor"),
+        "selects": {
+            "status": ("any status", choices("status", stages.RUN_STATUSES, params)),
+            "trigger": ("any trigger", choices("trigger", stages.TRIGGERS, params)),
+            "drop_reason": ("any drop reason", choices("drop_reason", stages.DROP_REASONS, params)),
+            "has_injection": ("any injection", choices("has_injection", INJECTION_WORDS, injection)),
+            "within": ("any time", choices("within", {word: WITHIN_WORDS[word] for word in WITHIN}, params)),
+        },
+        "texts": {name: (label, params.get(name, "")) for name, label in TEXT_FILTERS.items()},
+        "events_url": request.build_absolute_uri(reverse("api-events")),
+    }
