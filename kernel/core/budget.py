@@ -1,7 +1,7 @@
 """Which offered hints fit: greedy in Observation's order, measured on the finished block. (Seed 001 §11.)"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from contract.text import estimate_tokens
 from kernel.messages import Hint
@@ -12,22 +12,25 @@ Render = Callable[[Sequence[Hint]], str]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What is left for one activation: hints, tokens of its block, tokens of the run."""
+    """What one activation may take: hints, tokens of its block, tokens left in the run of the run's limit."""
 
     hints: int
     activation_tokens: int
     run_tokens: int
+    run_limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """A hint that does not go on, and the numbers that decided: `needed` against `left` of `limit`."""
+    """A hint that does not go on. `needed` against `left` of `limit` decided, in tokens or, for hint_limit, hints;
+    `alone` is the size of a block with this hint only, None when it cannot be measured."""
 
     hint: Hint
     reason: str
-    needed: int = 0
-    left: int = 0
-    limit: int = 0
+    needed: int | None = None
+    left: int | None = None
+    limit: int | None = None
+    alone: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +53,10 @@ def select(
     drops: list[Drop] = []
     size = 0
     for hint in hints:
-        known = {*issued, *(other.knowledge_id for other in chosen)}
-        if hint.knowledge_id in known:
-            drops.append(Drop(hint, "already_issued"))
-            continue
-        if len(chosen) >= room.hints:
-            drops.append(Drop(hint, "hint_limit", len(chosen) + 1, 0, room.hints))
-            continue
         grown = _size(render, (*chosen, hint), estimate)
-        drop = _too_large(hint, grown, size, room)
+        drop = _drop(hint, room, (*issued, *(other.knowledge_id for other in chosen)), len(chosen), size, grown)
         if drop is not None or grown is None:
-            drops.append(drop or Drop(hint, "estimate_failed"))
+            drops.append(replace(drop or Drop(hint, "estimate_failed"), alone=_size(render, (hint,), estimate)))
             continue
         chosen.append(hint)
         cue_tokens.append(grown - size)
@@ -68,18 +64,32 @@ def select(
     return Selection(tuple(chosen), tuple(cue_tokens), tuple(drops), render(chosen), size)
 
 
+def withheld(selection: Selection, reason: str) -> Selection:
+    """Return the selection with all that would have gone in dropped for `reason` instead."""
+    pairs = zip(selection.selected, selection.cue_tokens, strict=True)
+    kept_back = tuple(Drop(hint, reason, needed=tokens) for hint, tokens in pairs)
+    return Selection((), (), (*kept_back, *selection.drops), "", 0)
+
+
 def _size(render: Render, hints: Sequence[Hint], estimate: Estimate) -> int | None:
     try:
         size = estimate(render(hints))
     except Exception:  # noqa: BLE001 - the estimator is pluggable and must not let the prompt grow unmeasured
         return None
-    return size if isinstance(size, int) and size >= 0 else None
+    return size if type(size) is int and size >= 0 else None
 
 
-def _too_large(hint: Hint, grown: int | None, size: int, room: Room) -> Drop | None:
+def _drop(hint: Hint, room: Room, known: Sequence[str], n_chosen: int, size: int, grown: int | None) -> Drop | None:
+    """Return why the hint does not go on, or None. `size` is that of the block so far, `grown` with the hint."""
+    if hint.knowledge_id in known:
+        return Drop(hint, "already_issued")
+    if n_chosen >= room.hints:
+        return Drop(hint, "hint_limit", 1, 0, room.hints)
     if grown is None:
         return Drop(hint, "estimate_failed")
-    for reason, limit in (("activation_tokens", room.activation_tokens), ("run_tokens", room.run_tokens)):
-        if grown > limit:
-            return Drop(hint, reason, grown - size, max(0, limit - size), limit)
+    if grown > room.activation_tokens:
+        left = max(0, room.activation_tokens - size)
+        return Drop(hint, "activation_tokens", grown - size, left, room.activation_tokens)
+    if grown > room.run_tokens:
+        return Drop(hint, "run_tokens", grown - size, max(0, room.run_tokens - size), room.run_limit)
     return None

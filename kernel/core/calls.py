@@ -8,18 +8,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from kernel.core.state import Call, EndedOperation, Operation, RunState
+from contract.text import clip
+from kernel.core.bounds import LEAST_TEXT_BYTES, MALFORMED_LIMIT, clip_bytes, room_for_text
+from kernel.core.operations import begin_operation
+from kernel.core.situations import situation_data, situation_of
+from kernel.core.state import Call, RunState, Situation
 from kernel.core.step import Step
 from kernel.core.transitions import IllegalObservation
-from kernel.core.triggers.facts import Happened
+from kernel.core.triggers.facts import Happened, scope_of
+from kernel.core.triggers.tool_failed import NAME as TOOL_FAILED
 from kernel.messages import (
     Append,
     ApprovalDecided,
     AskApproval,
+    CallSeen,
     Effect,
     Message,
     ModelReplied,
-    OperationFinished,
     RunTool,
     ToolFinished,
     ToolStatus,
@@ -40,15 +45,21 @@ def open_calls(step: Step, observed: ModelReplied) -> None:
         ids = _ids(step.state, seen.call_id, seen.name)
         caused_by = step.state.call_event_id
         event_id = step.emit("tool.requested", observed.at_ns, {"arguments": seen.excerpt}, caused_by=caused_by, **ids)
-        calls.append(Call(seen, first + index, event_id, duplicate=earlier))
+        calls.append(Call(_kept(step.state, seen), first + index, event_id, duplicate=earlier))
     step.set(calls=tuple(calls), next_seq=first + len(calls))
     advance(step, observed.at_ns)
+
+
+def _kept(state: RunState, seen: CallSeen) -> CallSeen:
+    """Return as much of a call as is needed again: the arguments only where a person will be asked about them."""
+    excerpt = seen.excerpt if seen.name in state.spec.approval_tools else ""
+    return replace(seen, excerpt=excerpt, malformed=clip(seen.malformed, MALFORMED_LIMIT))
 
 
 def advance(step: Step, at_ns: int) -> None:
     """Answer calls until one has to be executed or approved, or all have their reply."""
     while True:
-        call = next((call for call in step.state.calls if not call.outcome), None)
+        call = pending_call(step.state)
         if call is None:
             return
         if call.duplicate:
@@ -60,6 +71,11 @@ def advance(step: Step, at_ns: int) -> None:
             continue
         _start(step, at_ns, call)
         return
+
+
+def pending_call(state: RunState) -> Call | None:
+    """Return the first call without a reply: the one that runs, waits for a person, or comes next."""
+    return next((call for call in state.calls if not call.outcome), None)
 
 
 def refusal_of(state: RunState, call: Call) -> tuple[ToolStatus, str, str] | None:
@@ -84,9 +100,7 @@ def _start(step: Step, at_ns: int, call: Call) -> None:
         step.do(AskApproval(state.spec.run_id, seen.call_id, seen.name, seen.excerpt))
         step.set(phase="approving")
         return
-    server = server_of(state, seen.name)
-    first_use = server is not None and server not in state.activation.met_servers
-    limit = FIRST_EXCERPT_LIMIT if first_use else EXCERPT_LIMIT
+    limit = FIRST_EXCERPT_LIMIT if first_use(state, seen.name) else EXCERPT_LIMIT
     step.do(RunTool(state.spec.run_id, seen.call_id, state.assistant_seq, call.reply_seq, limit))
     step.set(phase="running")
 
@@ -119,31 +133,57 @@ def _reply(step: Step, call: Call, text: str) -> None:
 
 def finish_call(step: Step, observed: ToolFinished) -> None:
     """Take in the outcome of the call that was running. Raises IllegalObservation for any other call."""
-    call = next((call for call in step.state.calls if not call.outcome), None)
+    call = pending_call(step.state)
     if call is None or call.seen.call_id != observed.call_id:
         raise IllegalObservation(f"ToolFinished for {observed.call_id!r}, which is not running")
     if not observed.reply_written:
         _reply(step, call, lost_reply(call.seen.name, observed.effect))
-    event_id = _report_outcome(step, call, observed)
-    _settle(
-        step,
-        replace(
-            call,
-            outcome=observed.status,
-            outcome_event_id=event_id,
-            executed=observed.operation_id is None,
-            operation_id=observed.operation_id,
-            error_class=observed.error_class,
-            diagnostic=observed.diagnostic,
-            excerpt=observed.excerpt,
-        ),
+    executed = observed.operation_id is None
+    settled = replace(
+        call,
+        outcome=observed.status,
+        executed=executed,
+        operation_id=observed.operation_id,
+        error_class=observed.error_class,
+        situation=failure_situation(step.state, call.seen.name, observed) if executed else Situation(),
+    )
+    settled = replace(settled, outcome_event_id=_report_outcome(step, settled, observed))
+    _settle(step, _with_text(step.state, settled, observed))
+    if observed.operation_id is not None:
+        begin_operation(step, observed, call.seen.name, server_of(step.state, call.seen.name))
+
+
+def failure_situation(state: RunState, name: str, observed: ToolFinished) -> Situation:
+    """Return the situation of a failed call; a success and a failure without text have none."""
+    if observed.status not in ("failed", "timed_out") or not observed.diagnostic.strip():
+        return Situation()
+    return situation_of(TOOL_FAILED, scope_of(name, server_of(state, name)), observed.error_class, observed.diagnostic)
+
+
+def _with_text(state: RunState, settled: Call, observed: ToolFinished) -> Call:
+    """Return the call with what of its texts triggers may search with, within the room of the turn.
+
+    A success is searched with only where it may be the first of its server; else its first words are kept.
+    """
+    room = room_for_text(state.calls, state.ended_operations)
+    excerpt_room = room if first_use(state, settled.seen.name) else LEAST_TEXT_BYTES
+    return replace(
+        settled,
+        diagnostic=clip_bytes(observed.diagnostic, room),
+        excerpt=clip_bytes(observed.excerpt, min(room, excerpt_room)),
     )
 
 
+def first_use(state: RunState, name: str) -> bool:
+    """Return whether a call of this tool may be the first to its MCP server."""
+    server = server_of(state, name)
+    return server is not None and server not in state.activation.met_servers
+
+
 def lost_reply(name: str, effect: Effect) -> str:
-    """Return the reply to a call whose result was lost: neutral about who stopped it."""
+    """Return the reply to a call whose result was lost: neutral about who stopped it and how far it came."""
     check = f" {CHECK_FIRST}" if effect != "none" else ""
-    return f"No result of {name} was received before the time limit; whether it ran to its end is not known.{check}"
+    return f"No result of {name} was received; whether it ran to its end is not known (effect: {effect}).{check}"
 
 
 def _report_outcome(step: Step, call: Call, observed: ToolFinished) -> str:
@@ -153,15 +193,10 @@ def _report_outcome(step: Step, call: Call, observed: ToolFinished) -> str:
         "effect": observed.effect,
         "error_class": observed.error_class or None,
     }
-    if observed.operation_id is not None:
-        name = call.seen.name
-        operation = Operation(observed.operation_id, observed.call_id, name, server_of(step.state, name))
-        step.set(operations=(*step.state.operations, operation))
-        ids = _ids(step.state, observed.call_id, name)
-        started = {"detail": observed.excerpt or None}
-        step.emit("operation.started", observed.at_ns, started, operation_id=observed.operation_id, **ids)
     kind = OUTCOME_EVENTS.get(observed.status, "tool.blocked")
-    text = {"result": observed.excerpt} if kind == "tool.completed" else {"detail": observed.diagnostic}
+    if kind == "tool.completed":
+        return _emit_outcome(step, observed.at_ns, call, kind, {**data, "result": observed.excerpt})
+    text = {"detail": observed.diagnostic, **situation_data(call.situation)}
     return _emit_outcome(step, observed.at_ns, call, kind, {**data, **text})
 
 
@@ -171,13 +206,13 @@ def _emit_outcome(step: Step, at_ns: int, call: Call, kind: str, data: Mapping[s
 
 
 def _settle(step: Step, settled: Call) -> None:
-    calls = tuple(settled if call.seen.call_id == settled.seen.call_id else call for call in step.state.calls)
+    calls = tuple(settled if call.reply_seq == settled.reply_seq else call for call in step.state.calls)
     step.set(calls=calls)
 
 
 def decide_approval(step: Step, observed: ApprovalDecided) -> None:
     """Take in a person's decision. Raises IllegalObservation for a call that does not wait for one."""
-    call = next((call for call in step.state.calls if not call.outcome), None)
+    call = pending_call(step.state)
     if call is None or call.seen.call_id != observed.call_id:
         raise IllegalObservation(f"ApprovalDecided for {observed.call_id!r}, which does not wait for one")
     ids = _ids(step.state, call.seen.call_id, call.seen.name)
@@ -192,38 +227,9 @@ def decide_approval(step: Step, observed: ApprovalDecided) -> None:
     advance(step, observed.at_ns)
 
 
-def end_operation(step: Step, observed: OperationFinished) -> None:
-    """Keep the real outcome of a background operation for the next boundary; a second report changes nothing."""
-    operation = next((one for one in step.state.operations if one.operation_id == observed.operation_id), None)
-    if operation is None:
-        return
-    failed = observed.status != "ok"
-    data = {
-        "effect": observed.effect if failed else None,
-        "error_class": observed.error_class or None,
-        **({"detail": observed.diagnostic} if failed else {"result": observed.excerpt}),
-    }
-    ids = {**_ids(step.state, operation.call_id, operation.tool), "operation_id": operation.operation_id}
-    event_id = step.emit("operation.failed" if failed else "operation.completed", observed.at_ns, data, **ids)
-    ended = EndedOperation(
-        operation, event_id, observed.status, observed.error_class, observed.diagnostic, observed.excerpt
-    )
-    step.set(
-        operations=tuple(one for one in step.state.operations if one != operation),
-        ended_operations=(*step.state.ended_operations, ended),
-    )
-
-
-def operation_text(ended: EndedOperation) -> str:
-    """Return how the end of a background operation reads in the history."""
-    name, text = ended.operation.tool, ended.diagnostic or ended.excerpt
-    how = "ended well" if ended.outcome == "ok" else f"ended with {ended.outcome}"
-    return f"Background operation {ended.operation.operation_id} ({name}) {how}. {text}".rstrip()
-
-
 def happened_in(state: RunState) -> tuple[Happened, ...]:
-    """Return the real outcomes of the turn: its calls in order, then the operations that ended."""
-    calls = [
+    """Return the outcomes of the turn's calls, in call order."""
+    return tuple(
         Happened(
             event_id=call.outcome_event_id,
             tool=call.seen.name,
@@ -234,25 +240,10 @@ def happened_in(state: RunState) -> tuple[Happened, ...]:
             error_class=call.error_class,
             diagnostic=call.diagnostic,
             excerpt=call.excerpt,
+            situation=call.situation,
         )
         for call in state.calls
-    ]
-    operations = [
-        Happened(
-            event_id=ended.event_id,
-            tool=ended.operation.tool,
-            mcp_server=ended.operation.mcp_server,
-            status=ended.outcome,
-            executed=True,
-            call_id=ended.operation.call_id,
-            operation_id=ended.operation.operation_id,
-            error_class=ended.error_class,
-            diagnostic=ended.diagnostic,
-            excerpt=ended.excerpt,
-        )
-        for ended in state.ended_operations
-    ]
-    return (*calls, *operations)
+    )
 
 
 def server_of(state: RunState, name: str) -> str | None:
@@ -262,3 +253,19 @@ def server_of(state: RunState, name: str) -> str | None:
 
 def _ids(state: RunState, call_id: str, name: str) -> dict[str, Any]:
     return {"call_id": call_id, "tool": name, "mcp_server": server_of(state, name)}
+
+
+def close_calls(step: Step, at_ns: int) -> None:
+    """Close the calls without a reply in the record, because the run is cancelled: neutral about what took effect."""
+    running = pending_call(step.state) if step.state.phase == "running" else None
+    for call in step.state.calls:
+        if call.outcome:
+            continue
+        known = "it was not started" if call is not running else "whether it took effect is not known"
+        data = {
+            "status": "cancelled",
+            "code": "run_cancelled",
+            "detail": f"the run was cancelled while this call was pending; {known}",
+            "effect": "none" if call is not running else "uncertain",
+        }
+        _emit_outcome(step, at_ns, call, "tool.blocked", data)

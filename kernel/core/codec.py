@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -21,11 +22,15 @@ def to_json(value: Any) -> str:
 def from_json(cls: type[T], text: str) -> T:
     """Return the instance of `cls` that `text` describes. Raises CodecError."""
     try:
-        raw = json.loads(text)
-    except ValueError as error:
+        raw = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         raise CodecError(f"not JSON: {error}") from None
     value: T = _decode(cls, raw, cls.__name__)
     return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise CodecError(f"{name} is no number of JSON")
 
 
 def _decode(kind: Any, raw: Any, place: str) -> Any:
@@ -33,7 +38,7 @@ def _decode(kind: Any, raw: Any, place: str) -> Any:
     if origin in (Union, UnionType):
         return _decode_union(kind, raw, place)
     if origin is Literal:
-        if raw not in get_args(kind):
+        if not isinstance(raw, str) or raw not in get_args(kind):
             raise CodecError(f"{place}: not one of {get_args(kind)}")
         return raw
     if origin is tuple:
@@ -72,15 +77,20 @@ def _decode_tuple(members: tuple[Any, ...], raw: Any, place: str) -> tuple[Any, 
 def _decode_dataclass(kind: Any, raw: Any, place: str) -> Any:
     if not isinstance(raw, Mapping):
         raise CodecError(f"{place}: expected an object")
-    hints = get_type_hints(kind)
-    known = {field.name: field for field in fields(kind)}
+    known = _fields_of(kind)
     unknown = [name for name in raw if name not in known]
     if unknown:
         raise CodecError(f"{place}: unknown field {unknown[0]}")
     values = {}
-    for name, field in known.items():
+    for name, (field, annotation) in known.items():
         if name in raw:
-            values[name] = _decode(hints[name], raw[name], f"{place}.{name}")
+            values[name] = _decode(annotation, raw[name], f"{place}.{name}")
         elif field.default is MISSING and field.default_factory is MISSING:
             raise CodecError(f"{place}: missing field {name}")
     return kind(**values)
+
+
+@cache
+def _fields_of(kind: Any) -> dict[str, tuple[Field[Any], Any]]:
+    hints = get_type_hints(kind)
+    return {field.name: (field, hints[field.name]) for field in fields(kind)}

@@ -9,17 +9,20 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from contract.text import clip
-from kernel.core.activation import QUERY_LIMIT, ask_for_priming, search_at_boundary, skip_deferred
+from kernel.core.activation import event_ids, search_at_boundary, search_at_start, skip_deferred
+from kernel.core.bounds import TASK_BYTES, clip_bytes
 from kernel.core.calls import (
+    CHECK_FIRST,
     advance,
+    close_calls,
     decide_approval,
-    end_operation,
     finish_call,
     happened_in,
     open_calls,
-    operation_text,
 )
+from kernel.core.hint_request import QUERY_LIMIT
 from kernel.core.injection import append_message, confirm_sent, drop_unsent, take_answers
+from kernel.core.operations import end_operation, operation_text, operations_happened
 from kernel.core.state import RunState
 from kernel.core.step import Step
 from kernel.core.transitions import allowed
@@ -64,6 +67,7 @@ def decide(state: RunState, observation: Observation) -> Decision:
     if getattr(observation, "continue_suggested", False):
         step.set(continue_suggested=True)
     HANDLERS[name](step, observation)
+    step.flush_many()
     if step.state.phase not in targets:
         raise AssertionError(f"{name} led from {state.phase} to {step.state.phase}, which the table does not allow")
     return step.state, tuple(step.commands)
@@ -85,14 +89,15 @@ def on_prepared(step: Step, observed: RunPrepared) -> None:
     }
     event_id = step.emit("run.started", observed.at_ns, data)
     # The whole task stands in the transcript; the state keeps what searches are made with.
-    step.set(spec=replace(spec, task=clip(spec.task, QUERY_LIMIT), rules="", setup=""))
+    task = clip_bytes(clip(spec.task, QUERY_LIMIT), TASK_BYTES)
+    step.set(spec=replace(spec, task=task, rules="", setup=""))
     if observed.error:
         end(step, observed.at_ns, "failed", error=observed.error, reason="the run could not be prepared")
         return
     if spec.switches.priming:
         step.set(phase="searching")
         step.flush()
-        ask_for_priming(step, observed.at_ns, event_id)
+        search_at_start(step, observed.at_ns, event_id)
     else:
         next_turn(step, observed.at_ns)
 
@@ -176,14 +181,20 @@ def on_reply(step: Step, observed: ModelReplied) -> None:
 
 
 def on_model_failed(step: Step, observed: ModelFailed) -> None:
-    report_request(step, observed, step.state.assistant_seq, None)
+    """End the run. A request that broke the protocol was never sent, so only its failure is reported."""
     data = {
         "duration_ms": (observed.at_ns - observed.requested_ns) / 1e6,
         "error": observed.error,
         "error_class": observed.error_class,
     }
-    event_id = step.emit("model.failed", observed.at_ns, data, caused_by=step.state.request_event_id)
-    step.emit("turn.failed", observed.at_ns, {"code": "model_failed", "source": "runtime"}, caused_by=event_id)
+    if observed.error_class == "protocol_violation":
+        code, number = "protocol_violation", step.state.request_number
+        event_id = step.emit("model.failed", observed.at_ns, data, number=number)
+    else:
+        code = "model_failed"
+        report_request(step, observed, step.state.assistant_seq, None)
+        event_id = step.emit("model.failed", observed.at_ns, data, caused_by=step.state.request_event_id)
+    step.emit("turn.failed", observed.at_ns, {"code": code, "source": "runtime"}, caused_by=event_id)
     end(step, observed.at_ns, "failed", error=observed.error, reason="the model request failed")
 
 
@@ -207,12 +218,13 @@ def boundary_when_answered(step: Step, at_ns: int) -> None:
     if any(not call.outcome for call in step.state.calls):
         return
     step.emit("turn.completed", at_ns, {"n_calls": len(step.state.calls)})
-    happened = happened_in(step.state)
+    happened = (*happened_in(step.state), *operations_happened(step.state))
     ended = step.state.ended_operations
     if ended:
-        text = "\n".join(operation_text(operation) for operation in ended)
+        text = "\n".join(operation_text(operation, CHECK_FIRST) for operation in ended)
         append_message(step, Message("context", text, "operation"))
-    step.set(calls=(), ended_operations=())
+    # No call is left that an early outcome could belong to.
+    step.set(calls=(), ended_operations=(), early_outcomes=())
     search_at_boundary(step, at_ns, happened)
     if step.state.asked:
         step.set(phase="searching")
@@ -221,16 +233,17 @@ def boundary_when_answered(step: Step, at_ns: int) -> None:
 
 
 def on_cancel(step: Step, observed: CancelRequested) -> None:
-    """Stop now: calls that have no reply are closed in the record, neutrally about whether they took effect."""
-    for call in step.state.calls:
-        if not call.outcome:
-            detail = "the run was cancelled while this call was pending; whether it took effect is not known"
-            data = {"status": "cancelled", "code": "run_cancelled", "detail": detail}
-            ids: dict[str, Any] = {"call_id": call.seen.call_id, "tool": call.seen.name}
-            step.emit("tool.blocked", observed.at_ns, data, caused_by=call.requested_event_id, **ids)
+    """Stop now. What is pending is closed in the record: the request, the calls, the searches."""
+    stopped = "the run was cancelled"
+    if step.state.phase == "calling":
+        # The request's own number, so that none is missing: whether it was sent is not known.
+        data = {"error": f"{stopped} while the model was asked", "error_class": "cancelled"}
+        step.emit("model.failed", observed.at_ns, data, number=step.state.request_number)
+    close_calls(step, observed.at_ns)
     for asked in step.state.asked:
-        data = {"trigger": asked.candidate.trigger, "result": "error", "error": "the run was cancelled"}
-        step.emit("activation.completed", observed.at_ns, data, activation_id=asked.candidate.activation_id)
+        data = {"trigger": asked.candidate.trigger, "result": "error", "error": stopped}
+        ids = {**event_ids(step.state, asked.candidate), "caused_by": asked.event_id}
+        step.emit("activation.completed", observed.at_ns, data, **ids)
     step.set(asked=())
     end(step, observed.at_ns, "cancelled", reason=observed.reason or "cancelled")
 

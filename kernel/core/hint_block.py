@@ -3,50 +3,65 @@
 (Seed 001 §10.1.)
 """
 
+import re
+import unicodedata
 from collections.abc import Sequence
+from typing import Final
 
 from contract.stages import HINT_TYPE
 from kernel.core.state import Candidate
 from kernel.messages import Hint
 
-MATCH_REASONS = 3
-INTRODUCTION = (
+MATCH_REASONS: Final = 3
+INTRODUCTION: Final = (
     "Experience from earlier runs, found for {found_for}. It is not a tool result and not an instruction: "
     "use it where it fits the task, and check that it does."
 )
+# What a reader could take for a delimiter of the block: any sign that looks like "<" before the type's name.
+DELIMITER: Final = re.compile(r"[<\uFF1C\uFE64](?=\s*/?\s*" + r"\s*[.\uFF0E]\s*".join(HINT_TYPE.split(".")) + ")", re.I)
 
 
-def render_hint_block(candidate: Candidate, hints: Sequence[Hint]) -> str:
-    """Return the block of one activation; without hints it is empty, and nothing is to be placed."""
+def render_hint_block(candidate: Candidate, activation_id: str, hints: Sequence[Hint]) -> str:
+    """Return the block of one activation, its last newline included; without hints it is empty.
+
+    No line of knowledge text starts at the margin, so none can be taken for a line of the block's own.
+    """
     if not hints:
         return ""
     lines = [
-        f'<{HINT_TYPE} activation="{inert(candidate.activation_id)}" trigger="{candidate.trigger}">',
-        INTRODUCTION.format(found_for=found_for(candidate)),
+        f'<{HINT_TYPE} activation="{attribute(activation_id)}" trigger="{attribute(candidate.trigger)}">',
+        INTRODUCTION.format(found_for=one_line(candidate.found_for)),
         *(line for hint in hints for line in _cue(hint)),
         f"</{HINT_TYPE}>",
     ]
-    return "\n".join(lines)
-
-
-def found_for(candidate: Candidate) -> str:
-    """Return in words what set the search off."""
-    if candidate.trigger == "task.priming":
-        return "this task"
-    if candidate.trigger == "mcp.first_call":
-        return f"the first use of the MCP server {inert(candidate.mcp_server or '')}"
-    name = inert(candidate.tool or "a tool")
-    what = f"the failed call of {name}" if candidate.trigger == "tool.failed" else f"what {name} did"
-    return f"{what} ({inert(candidate.error_class)})" if candidate.error_class else what
+    return "\n".join(lines) + "\n"
 
 
 def _cue(hint: Hint) -> list[str]:
-    reasons = "; ".join(inert(reason) for reason in hint.matched_by[:MATCH_REASONS])
-    facts = f"  [{inert(hint.state)}] {f'matched {reasons} · ' if reasons else ''}{inert(hint.knowledge_id)}"
-    lines = [f"- {inert(hint.proposition)}", facts]
-    return [*lines, f"  caution: {inert(hint.caution)}"] if hint.caution else lines
+    reasons = "; ".join(one_line(reason) for reason in hint.matched_by[:MATCH_REASONS])
+    facts = f"  [{one_line(hint.state)}] {f'matched {reasons} · ' if reasons else ''}{one_line(hint.knowledge_id)}"
+    lines = [f"- {indented(hint.proposition)}", facts]
+    return [*lines, f"  caution: {indented(hint.caution)}"] if hint.caution else lines
 
 
 def inert(text: str) -> str:
-    """Return knowledge text that cannot end the block, open another, or start a line of its own."""
-    return " ".join(text.split()).replace(f"<{HINT_TYPE}", f"‹{HINT_TYPE}").replace(f"</{HINT_TYPE}", f"‹/{HINT_TYPE}")
+    """Return text without what could pass for a delimiter of the block: its lines, but no other control characters."""
+    kept = "".join(
+        char for char in text if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf", "Zl", "Zp")
+    )
+    return DELIMITER.sub("‹", kept)
+
+
+def one_line(text: str) -> str:
+    return inert(" ".join(text.split()))
+
+
+def indented(text: str) -> str:
+    """Return text whose later lines are set in: a command of several lines stays one, and stays inside its cue."""
+    lines = [line.rstrip() for line in inert("\n".join(text.splitlines())).split("\n")]
+    return "\n    ".join(line for line in lines if line)
+
+
+def attribute(text: str) -> str:
+    """Return text that cannot end the attribute it stands in."""
+    return one_line(text).replace('"', "'").replace("<", "‹").replace(">", "›")

@@ -9,13 +9,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from contract.text import estimate_tokens
-from kernel.core.activation import PRIMING, event_ids, room_of, situation_data
-from kernel.core.budget import Drop, Room, Selection, select
+from kernel.core.activation import event_ids
+from kernel.core.bounds import bounded
+from kernel.core.budget import Selection, select, withheld
 from kernel.core.hint_block import render_hint_block
-from kernel.core.state import SUPPRESSED_LIMIT, Asked, Placed, PlacedHint, Suppressed
+from kernel.core.hint_request import activation_id, is_priming, room_of
+from kernel.core.situations import situation_data
+from kernel.core.state import Asked, Placed, PlacedHint, Suppressed
 from kernel.core.step import Step
-from kernel.messages import Append, Hint, HintAnswer, HintsArrived, Message, SentMessage
+from kernel.messages import Append, Hint, HintAnswer, HintsArrived, Message, Origin, SentMessage
 
 
 def take_answers(step: Step, observed: HintsArrived) -> None:
@@ -25,16 +27,15 @@ def take_answers(step: Step, observed: HintsArrived) -> None:
     blocks: list[str] = []
     placed: list[Placed] = []
     for index, waiting in enumerate(asked):
-        answer = _answer_to(waiting, observed, index)
+        answer = _answer_to(step, waiting, observed, index)
         selection = _select(step, waiting, answer)
         _report(step, observed, waiting, answer, selection)
         if selection.block:
             blocks.append(selection.block)
-            placed.append(_placed(step.state.next_seq, waiting, selection))
+            placed.append(_placed(step, waiting, selection))
     if blocks:
-        priming = asked[0].candidate.trigger == PRIMING
-        message = Message("context", "\n".join(blocks), "priming" if priming else "hints")
-        append_message(step, message)
+        origin: Origin = "priming" if is_priming(asked[0].candidate) else "hints"
+        append_message(step, Message("context", "".join(blocks), origin))
         step.set(placed=(*step.state.placed, *placed))
 
 
@@ -45,59 +46,55 @@ def append_message(step: Step, message: Message) -> int:
     return seq
 
 
-def _answer_to(waiting: Asked, observed: HintsArrived, index: int) -> HintAnswer:
-    activation_id = waiting.candidate.activation_id
+def _answer_to(step: Step, waiting: Asked, observed: HintsArrived, index: int) -> HintAnswer:
+    """Return the answer to one request, with a result that is what its hints say. Nonsense is an error."""
+    asked_id = activation_id(step.state, waiting.candidate.number)
     answer = observed.answers[index] if index < len(observed.answers) else None
-    if answer is None or answer.activation_id != activation_id:
-        return HintAnswer(activation_id, "error", error="the answer is not about this activation")
-    return answer
+    if answer is None or answer.activation_id != asked_id:
+        return HintAnswer(asked_id, "error", error="the answer is not about this activation")
+    if answer.result in ("timeout", "error"):
+        return replace(answer, hints=())
+    if answer.result not in ("success", "empty"):
+        return HintAnswer(asked_id, "error", error="the answer names no known result")
+    return replace(answer, result="success" if answer.hints else "empty")
 
 
 def _select(step: Step, waiting: Asked, answer: HintAnswer) -> Selection:
     state, candidate = step.state, waiting.candidate
-    render = partial(render_hint_block, candidate)
-    if state.spec.switches.shadow:
-        return Selection((), (), tuple(Drop(hint, "shadow") for hint in answer.hints), "", 0)
-    tokens, run_tokens, hints = room_of(state, candidate)
-    selection = select(answer.hints, Room(hints, tokens, run_tokens), state.activation.issued, render)
-    spent = 0 if candidate.trigger == PRIMING else selection.tokens
+    render = partial(render_hint_block, candidate, answer.activation_id)
     activation = state.activation
-    step.set(
-        activation=replace(
-            activation,
-            issued=(*activation.issued, *(hint.knowledge_id for hint in selection.selected)),
-            tokens_used=activation.tokens_used + spent,
-            suppressed=_suppressed(activation.suppressed, selection),
-        )
+    selection = select(answer.hints, room_of(state, candidate), activation.issued, render)
+    if state.spec.switches.shadow:
+        return withheld(selection, "shadow")
+    changed = replace(
+        activation,
+        issued=(*activation.issued, *(hint.knowledge_id for hint in selection.selected)),
+        tokens_used=activation.tokens_used + (0 if is_priming(candidate) else selection.tokens),
+        suppressed=_suppressed(activation.suppressed, selection),
     )
+    step.set(activation=bounded(changed))
     return selection
 
 
 def _suppressed(before: Iterable[Suppressed], selection: Selection) -> tuple[Suppressed, ...]:
+    """Return what is kept back from now on; an item offered again is judged by what became of it now."""
     dropped = [
-        Suppressed(drop.hint.knowledge_id, drop.hint.revision, drop.reason, needed_tokens(drop))
+        Suppressed(drop.hint.knowledge_id, drop.hint.revision, drop.reason, drop.alone or 0)
         for drop in selection.drops
         if drop.reason != "already_issued"
     ]
-    again = {entry.knowledge_id for entry in dropped} | {hint.knowledge_id for hint in selection.selected}
-    return (*(entry for entry in before if entry.knowledge_id not in again), *dropped)[-SUPPRESSED_LIMIT:]
+    again = [entry.knowledge_id for entry in dropped] + [hint.knowledge_id for hint in selection.selected]
+    return (*(entry for entry in before if entry.knowledge_id not in again), *dropped)
 
 
-def needed_tokens(drop: Drop) -> int:
-    """Return the tokens a dropped hint would take: as measured, else those of its rule text."""
-    measured = drop.reason in ("activation_tokens", "run_tokens")
-    return drop.needed if measured else estimate_tokens(drop.hint.proposition)
-
-
-def _placed(seq: int, waiting: Asked, selection: Selection) -> Placed:
+def _placed(step: Step, waiting: Asked, selection: Selection) -> Placed:
     pairs = zip(selection.selected, selection.cue_tokens, strict=True)
     hints = tuple(PlacedHint(hint.hint_id, hint.knowledge_id, tokens) for hint, tokens in pairs)
-    return Placed(seq, waiting.candidate.activation_id, hints)
+    return Placed(step.state.next_seq, activation_id(step.state, waiting.candidate.number), hints)
 
 
 def _report(step: Step, observed: HintsArrived, waiting: Asked, answer: HintAnswer, selection: Selection) -> None:
-    candidate, limits = waiting.candidate, step.state.spec.limits
-    priming = candidate.trigger == PRIMING
+    candidate, room = waiting.candidate, room_of(step.state, waiting.candidate)
     data = {
         "trigger": candidate.trigger,
         "result": answer.result,
@@ -106,30 +103,34 @@ def _report(step: Step, observed: HintsArrived, waiting: Asked, answer: HintAnsw
         "n_selected": len(selection.selected),
         "n_dropped": len(selection.drops),
         "tokens": selection.tokens,
-        "tokens_left": None if priming else max(0, limits.tokens_per_run - step.state.activation.tokens_used),
+        "tokens_left": None if is_priming(candidate) else room.run_tokens,
         "duration_ms": (observed.at_ns - observed.requested_ns) / 1e6,
         "error": answer.error or None,
         "block": selection.block or None,
-        **situation_data(candidate),
+        **situation_data(candidate.situation),
     }
-    step.emit("activation.completed", observed.at_ns, data, **{**event_ids(candidate), "caused_by": waiting.event_id})
+    ids = {**event_ids(step.state, candidate), "caused_by": waiting.event_id}
+    event_id = step.emit("activation.completed", observed.at_ns, data, **ids)
     for hint, tokens in zip(selection.selected, selection.cue_tokens, strict=True):
-        _deliver(step, observed.at_ns, candidate.activation_id, hint, {"stage": "selected", "tokens": tokens})
+        selected = {"stage": "selected", "tokens": tokens}
+        _deliver(step, observed.at_ns, answer.activation_id, hint, selected, event_id)
     for drop in selection.drops:
-        numbers = {"needed": drop.needed, "left": drop.left, "limit": drop.limit} if drop.limit else {}
-        data = {"stage": "dropped", "drop_reason": drop.reason, **numbers}
-        _deliver(step, observed.at_ns, candidate.activation_id, drop.hint, data)
+        numbers = {"needed": drop.needed, "left": drop.left, "limit": drop.limit}
+        dropped = {"stage": "dropped", "drop_reason": drop.reason, **numbers}
+        _deliver(step, observed.at_ns, answer.activation_id, drop.hint, dropped, event_id)
 
 
-def _deliver(step: Step, at_ns: int, activation_id: str, hint: Hint | PlacedHint, data: dict[str, Any]) -> None:
-    ids: dict[str, Any] = {"activation_id": activation_id, "hint_id": hint.hint_id, "knowledge_id": hint.knowledge_id}
-    step.emit("hint.delivery", at_ns, data, **ids)
+def _deliver(
+    step: Step, at_ns: int, activation: str, hint: Hint | PlacedHint, data: dict[str, Any], caused_by: str | None
+) -> None:
+    ids: dict[str, Any] = {"activation_id": activation, "hint_id": hint.hint_id, "knowledge_id": hint.knowledge_id}
+    step.emit("hint.delivery", at_ns, data, caused_by=caused_by, **ids)
 
 
 def confirm_sent(step: Step, at_ns: int, sent: Iterable[SentMessage]) -> None:
     """Report as injected every placed hint whose message stood in the request that was just sent."""
     by_seq = {message.seq: message for message in sent}
-    waiting = step.state.placed
+    waiting, request = step.state.placed, step.state.request_event_id
     step.set(placed=tuple(placed for placed in waiting if placed.seq not in by_seq))
     for placed in waiting:
         message = by_seq.get(placed.seq)
@@ -141,14 +142,14 @@ def confirm_sent(step: Step, at_ns: int, sent: Iterable[SentMessage]) -> None:
                 "tokens": hint.tokens,
                 "position": message.position,
                 "message_hash": message.message_hash,
-                "request_event_id": step.state.request_event_id,
+                "request_event_id": request,
             }
-            _deliver(step, at_ns, placed.activation_id, hint, data)
+            _deliver(step, at_ns, placed.activation_id, hint, data, request)
 
 
 def drop_unsent(step: Step, at_ns: int) -> None:
-    """Report as dropped what was placed and never sent, because the run ends."""
+    """Report as dropped what was placed and is not known to have been sent, because the run ends."""
     for placed in step.state.placed:
         for hint in placed.hints:
-            _deliver(step, at_ns, placed.activation_id, hint, {"stage": "dropped", "drop_reason": "run_ended"})
+            _deliver(step, at_ns, placed.activation_id, hint, {"stage": "dropped", "drop_reason": "run_ended"}, None)
     step.set(placed=())

@@ -4,39 +4,46 @@ Ordered tuples, never sets; hashes and ids, never tool outputs or whole answers 
 """
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
-from kernel.messages import Append, CallSeen, Event, RunSpec, ToolSpec, ToolStatus
+from kernel.messages import Append, CallSeen, Effect, Event, OperationFinished, RunSpec, ToolSpec, ToolStatus
 
 Phase = Literal["preparing", "searching", "calling", "running", "approving", "continuing", "finished"]
 
-PROCESSED_LIMIT: Final = 256  # situations remembered; the oldest are dropped first
-SUPPRESSED_LIMIT: Final = 64
-DEFERRED_LIMIT: Final = 4
-DEFERRED_TEXT: Final = 1_000  # code points kept of a deferred candidate's diagnostic
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a reason to search is about: two hashes (kernel.core.situations) and the start of the text behind them."""
+
+    key: str = ""
+    masked_key: str = ""
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One reason to search: a trigger, what set it off, and the situation it is about."""
+    """One reason to search: a trigger, what set it off, and the situation it is about.
+
+    `found_for` is how the hint block names what set the search off; `number` is that of the activation, given
+    when the candidate is judged.
+    """
 
     trigger: str
     source_event_id: str
+    found_for: str = ""
     tool: str | None = None
     mcp_server: str | None = None
     call_id: str | None = None
     operation_id: str | None = None
     tool_result: str = ""
     error_class: str = ""
-    situation_key: str = ""
-    situation_class: str = ""
-    fingerprint: str = ""
-    activation_id: str = ""  # given when the candidate is taken up, skipped or deferred
+    situation: Situation = Situation()
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Suppressed:
-    """A hint that was offered and not injected, with what it would have needed."""
+    """A hint that was offered and not injected. `tokens` is the size of a block with this hint alone."""
 
     knowledge_id: str
     revision: int
@@ -72,11 +79,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class ActivationState:
-    """What the run has searched for and spent. `used_by` counts activations by tool or server, first use first."""
+    """What the run has searched for and spent.
+
+    `processed` pairs the start of a situation key with the number of the activation that handled it, oldest first;
+    `used_by` counts activations by tool or server, first use first. Kept within bounds by kernel.core.bounds.
+    """
 
     issued: tuple[str, ...] = ()
     met_servers: tuple[str, ...] = ()
-    processed: tuple[tuple[str, str], ...] = ()  # (situation key, activation id)
+    processed: tuple[tuple[str, int], ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     deferred: tuple[Candidate, ...] = ()
     used_by: tuple[tuple[str, int], ...] = ()
@@ -100,6 +111,7 @@ class Call:
     error_class: str = ""
     diagnostic: str = ""
     excerpt: str = ""
+    situation: Situation = Situation()
     approved: bool = False
 
 
@@ -120,14 +132,17 @@ class EndedOperation:
     operation: Operation
     event_id: str
     outcome: ToolStatus
+    effect: Effect = "none"
     error_class: str = ""
     diagnostic: str = ""
     excerpt: str = ""
+    situation: Situation = Situation()
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """Everything a run carries. `request_event_id`/`request_size` describe the last request that was sent."""
+    """Everything a run carries. `request_event_id`/`request_size` describe the last request that was sent;
+    `early_outcomes` are operations that ended before the call that started them was seen to end."""
 
     spec: RunSpec
     phase: Phase = "preparing"
@@ -143,6 +158,7 @@ class RunState:
     calls: tuple[Call, ...] = ()
     operations: tuple[Operation, ...] = ()
     ended_operations: tuple[EndedOperation, ...] = ()
+    early_outcomes: tuple[OperationFinished, ...] = ()
     appends: tuple[Append, ...] = ()
     placed: tuple[Placed, ...] = ()
     asked: tuple[Asked, ...] = ()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from kernel.core.bounds import ENVELOPE_BYTES, EVENTS_BYTES
 from kernel.core.state import RunState
 from kernel.messages import Command, Event, SendEvents
 
@@ -48,12 +49,23 @@ class Step:
         self.set(events=(*self.state.events, event))
         return event.event_id
 
+    def flush_many(self) -> None:
+        """Hand the waiting events to the runner, before anything else, when they have grown too many to be carried."""
+        if (
+            sum(len(event.data.encode("utf-8", "replace")) + ENVELOPE_BYTES for event in self.state.events)
+            > EVENTS_BYTES
+        ):
+            self.commands.insert(0, self._sending())
+            self.set(events=())
+
     def flush(self) -> None:
         """Hand the waiting events to the runner."""
-        if not self.state.events:
-            return
+        if self.state.events:
+            self.do(self._sending())
+            self.set(events=())
+
+    def _sending(self) -> SendEvents:
         spec = self.state.spec
-        self.do(
-            SendEvents(spec.run_id, spec.task_id, spec.actor_id, spec.parent_run_id, spec.team_root, self.state.events)
+        return SendEvents(
+            spec.run_id, spec.task_id, spec.actor_id, spec.parent_run_id, spec.team_root, self.state.events
         )
-        self.set(events=())

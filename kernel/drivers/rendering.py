@@ -68,8 +68,8 @@ def _assistant_blocks(message: Message) -> list[dict[str, Any]]:
 
 def _input(arguments: str) -> dict[str, Any]:
     try:
-        value = json.loads(arguments)
-    except ValueError:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {"malformed": arguments}
 

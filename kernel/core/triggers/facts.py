@@ -1,17 +1,22 @@
-"""What a trigger may look at: the calls and operations of the turn that just ended, judged in order."""
+"""What a trigger may look at, and what it says it saw.
+
+At the start of a run that is the event that started it, at a boundary the calls and operations of the turn that
+just ended, judged in order.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from kernel.core.state import Candidate
+from kernel.core.state import Candidate, Situation
 from kernel.messages import Switches, ToolStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
     """One real outcome. `executed` is False for refused calls, copies of an identical call, and calls whose
-    outcome comes later; an operation's outcome is executed."""
+    outcome comes later; an operation's outcome is executed. `situation` is that of a failure, over its whole text.
+    """
 
     event_id: str
     tool: str
@@ -23,36 +28,39 @@ class Happened:
     error_class: str = ""
     diagnostic: str = ""
     excerpt: str = ""
+    situation: Situation = Situation()
 
 
 @dataclass(frozen=True, slots=True)
-class TurnFacts:
-    """The outcomes of a turn in call order, and the MCP servers met before it."""
+class Facts:
+    """At a boundary the outcomes in call order and the servers met before; at the start only `started_event_id`."""
 
-    happened: tuple[Happened, ...]
-    met_servers: tuple[str, ...]
+    happened: tuple[Happened, ...] = ()
+    met_servers: tuple[str, ...] = ()
+    started_event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A candidate and the index into `Facts.happened` of what it is about; candidates are judged in that order."""
+
+    place: int
+    candidate: Candidate
 
 
 class Trigger(Protocol):
     """A policy that sees reasons to search in what happened."""
 
     name: str
+    needs_text: bool  # whether a candidate without a tool's text has nothing to search for
 
     def is_on(self, switches: Switches) -> bool:
         """Return whether the run has this trigger switched on."""
 
-    def candidates(self, facts: TurnFacts) -> Iterable[tuple[int, Candidate]]:
-        """Yield (index into `facts.happened`, candidate without situation keys)."""
+    def reasons(self, facts: Facts) -> Iterable[Reason]:
+        """Yield the reasons seen, situations included."""
 
 
-def candidate_of(trigger: str, happened: Happened, tool_result: str) -> Candidate:
-    return Candidate(
-        trigger=trigger,
-        source_event_id=happened.event_id,
-        tool=happened.tool,
-        mcp_server=happened.mcp_server,
-        call_id=happened.call_id,
-        operation_id=happened.operation_id,
-        tool_result=tool_result,
-        error_class=happened.error_class,
-    )
+def scope_of(tool: str, mcp_server: str | None) -> str:
+    """Return whose situation and whose share of the run's activations something is: the server's, else the tool's."""
+    return f"server:{mcp_server}" if mcp_server else f"tool:{tool}"

@@ -6,24 +6,39 @@ A first call that failed makes the server met as well; a refused one does not; w
 
 from collections.abc import Iterable
 
+from kernel.core.situations import situation_of
 from kernel.core.state import Candidate
-from kernel.core.triggers.facts import TurnFacts, candidate_of
+from kernel.core.triggers.facts import Facts, Reason, scope_of
 from kernel.messages import Switches
 
 
 class McpFirstCall:
-    """Sees one candidate for each server whose first executed call succeeded."""
+    """Sees one reason for each server whose first executed call succeeded. A first call is one situation per
+    server, whatever it answered."""
 
     name = "mcp.first_call"
+    needs_text = False
 
     def is_on(self, switches: Switches) -> bool:
         return switches.mcp_first_call
 
-    def candidates(self, facts: TurnFacts) -> Iterable[tuple[int, Candidate]]:
+    def reasons(self, facts: Facts) -> Iterable[Reason]:
         met = list(facts.met_servers)
-        for index, happened in enumerate(facts.happened):
-            if not happened.executed or not happened.mcp_server or happened.mcp_server in met:
+        for place, happened in enumerate(facts.happened):
+            server = happened.mcp_server
+            if not happened.executed or not server or server in met:
                 continue
-            met.append(happened.mcp_server)
+            met.append(server)
             if happened.status == "ok":
-                yield index, candidate_of(self.name, happened, happened.excerpt)
+                candidate = Candidate(
+                    trigger=self.name,
+                    source_event_id=happened.event_id,
+                    found_for=f"the first use of the MCP server {server}",
+                    tool=happened.tool,
+                    mcp_server=server,
+                    call_id=happened.call_id,
+                    operation_id=happened.operation_id,
+                    tool_result=happened.excerpt,
+                    situation=situation_of(self.name, scope_of(happened.tool, server), "", ""),
+                )
+                yield Reason(place, candidate)

@@ -1,0 +1,64 @@
+"""How large the parts of a run's state may grow, and the cuts that keep them there.
+
+The whole stays under STATE_BYTES and the activation part under ACTIVATION_BYTES, counted in UTF-8 bytes of its
+JSON, for ids of usual length. (Seed 001 §8.)
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from kernel.core.codec import to_json
+from kernel.core.state import ActivationState, Call, EndedOperation
+
+STATE_BYTES: Final = 64 * 1024
+ACTIVATION_BYTES: Final = 8 * 1024
+PROCESSED_LIMIT: Final = 256  # situations remembered
+PROCESSED_KEY: Final = 16  # hex digits kept of a situation key
+SUPPRESSED_LIMIT: Final = 32
+DEFERRED_LIMIT: Final = 4
+DEFERRED_BYTES: Final = 600  # of a deferred candidate's diagnostic
+DEFERRED_SHOWN: Final = 100  # code points of its fingerprint
+TASK_BYTES: Final = 8_192  # of the task, as searches are made with it
+TURN_TEXT_BYTES: Final = 14_000  # of the diagnostics and results kept of one turn, all calls and operations together
+LEAST_TEXT_BYTES: Final = 120  # kept of each even when those before it used up the turn's share
+EVENTS_BYTES: Final = 12_000  # of waiting events, beyond which they are sent before the boundary
+ENVELOPE_BYTES: Final = 400  # of one event, beside its data
+EARLY_LIMIT: Final = 4  # outcomes of operations whose start was not seen yet
+EARLY_BYTES: Final = 2_000  # of each text of such an outcome
+MALFORMED_LIMIT: Final = 200  # code points kept of what is wrong with arguments
+
+
+def clip_bytes(text: str, limit: int) -> str:
+    """Return `text` cut to at most `limit` bytes of UTF-8, never inside a character."""
+    raw = text.encode("utf-8", "replace")
+    return text if len(raw) <= limit else raw[:limit].decode("utf-8", "ignore")
+
+
+def room_for_text(calls: Sequence[Call], ended: Sequence[EndedOperation]) -> int:
+    """Return the bytes of text that may still be kept of the current turn."""
+    kept = [text for call in calls for text in (call.diagnostic, call.excerpt)]
+    kept += [text for operation in ended for text in (operation.diagnostic, operation.excerpt)]
+    return max(LEAST_TEXT_BYTES, TURN_TEXT_BYTES - sum(len(text.encode("utf-8", "replace")) for text in kept))
+
+
+def bounded(activation: ActivationState) -> ActivationState:
+    """Return the state within its limits: what was suppressed and processed longest ago is forgotten first.
+
+    Forgetting costs at most a search or an offer made twice; issued ids and deferred candidates are never dropped.
+    """
+    activation = replace(
+        activation,
+        processed=activation.processed[-PROCESSED_LIMIT:],
+        suppressed=activation.suppressed[-SUPPRESSED_LIMIT:],
+    )
+    while (activation.processed or activation.suppressed) and _size(activation) > ACTIVATION_BYTES:
+        if activation.suppressed:
+            activation = replace(activation, suppressed=activation.suppressed[1:])
+        else:
+            activation = replace(activation, processed=activation.processed[1:])
+    return activation
+
+
+def _size(activation: ActivationState) -> int:
+    return len(to_json(activation).encode("utf-8", "replace"))
