@@ -117,7 +117,8 @@ def _drivers(config: WorkerConfig) -> dict[str, Driver]:
 async def main() -> int:
     """Run the worker and return its exit code: 0 after a clean stop, 2 when it could not start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for name in ("httpx", "httpx2"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):

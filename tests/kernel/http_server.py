@@ -22,7 +22,7 @@ class Answer:
 
 @dataclass
 class Asked:
-    """One request as it came."""
+    """One request as it came; header names in lower case."""
 
     path: str
     headers: dict[str, str]
@@ -49,7 +49,8 @@ class LocalServer:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:  # noqa: N802 - the name http.server calls
                 content = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-                asked = Asked(self.path, dict(self.headers), json.loads(content) if content else None)
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                asked = Asked(self.path, headers, json.loads(content) if content else None)
                 server.asked.append(asked)
                 answer = server.answer(asked)
                 if answer.silent:

@@ -74,7 +74,7 @@ async def test_one_call_answers_all_activations() -> None:
     answers, asked = await fetch(Answer(body=GOOD))
     [request] = asked
     assert request.path == "/v1/observations/hints/batch"
-    assert request.headers["Authorization"] == "Bearer tk_key"
+    assert request.headers["authorization"] == "Bearer tk_key"
     first = request.body["requests"][0]
     assert first["budget"] == {"activation_tokens": 400, "run_tokens": 1600, "hint_limit": 2}
     assert (first["activation_source_id"], first["issued_knowledge_ids"]) == ("r:7", ["k-9"])
@@ -180,7 +180,7 @@ async def test_events_are_sent_with_the_key() -> None:
         await client.close()
     [asked] = server.asked
     assert (asked.path, asked.body) == ("/v1/events", {"events": EVENTS})
-    assert asked.headers["Authorization"] == "Bearer tk_key"
+    assert asked.headers["authorization"] == "Bearer tk_key"
     assert (report.n_delivered, client.counts["delivered"]) == (3, 3)
 
 
