@@ -16,6 +16,7 @@ app.conf.task_ignore_result = True
 app.conf.task_acks_late = True
 app.conf.worker_prefetch_multiplier = 1
 app.conf.broker_connection_retry_on_startup = True
+app.conf.worker_hijack_root_logger = False  # the settings' handler removes secrets
 app.conf.beat_schedule = {
     "sweep-unfolded": {"task": "knowledge.sweep_unfolded", "schedule": settings.FOLD_SWEEP_SECONDS},
     "make-partitions": {"task": "ingest.make_partitions", "schedule": 3600.0},

@@ -28,8 +28,7 @@ WEB_OPTIONS = (
     "--graceful-timeout=3",
     "--keep-alive=5",
     "--no-control-socket",
-    "--access-logfile=-",
-)
+)  # no access log: a sign-in link's token stands in its address
 # The kernel is a customer of the HTTP API: it gets none of the server's secrets.
 NOT_FOR_KERNEL = ("SECRET_KEY", "DATABASE_URL", "CELERY_BROKER_URL", "DJANGO_SETTINGS_MODULE", "VAR_DIR")
 
