@@ -1,23 +1,27 @@
 """For tests and benchmarks of runs: a model with prepared replies, tools that are functions, everything in memory.
 
-`MemoryEdges` keeps the protocol the real edges keep: it validates every request, writes a position once, and
-never lets telemetry or knowledge fail the run.
+The edges are those of a real run (kernel.edge.activities); only what they reach out to is in memory. So every
+request is validated, every text redacted and every position written once, as it is anywhere else.
 """
 
-import hashlib
+import inspect
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from contract.redaction import redact
-from contract.text import clip, estimate_tokens
-from kernel.core.history import check_history
-from kernel.drivers.rendering import message_hash
+import httpx
+
+from kernel.drivers import DriverReply, ModelRequest
+from kernel.edge.activities import Activities
+from kernel.edge.observation_client import ObservationClient
+from kernel.edge.retry import ModelError
+from kernel.edge.telemetry_client import SendReport, TelemetryClient
+from kernel.edge.transcript import MemoryTranscript
 from kernel.messages import (
     CallModel,
-    CallSeen,
     Effect,
     Event,
     FetchHints,
@@ -27,23 +31,22 @@ from kernel.messages import (
     HintsArrived,
     Message,
     ModelAnswer,
-    ModelFailed,
-    ModelReplied,
     PrepareRun,
     RunPrepared,
+    RunSpec,
     RunTool,
     SendEvents,
-    SentMessage,
     ToolCall,
     ToolFinished,
-    ToolSpec,
     ToolStatus,
 )
+from kernel.tools.catalogue import Catalogue, ToolEntry, ToolResult
+from kernel.tools.registry import PreparedTools, Toolbox
 
-EXCERPT = 500
-DIAGNOSTIC = 4_096
+AGENT = "scripted"  # the driver name of a RunSpec that names none
 Tool = Callable[..., Any]
 FindHints = Callable[[HintRequest], Sequence[Hint]]
+Reply = str | list[ToolCall] | Exception
 
 
 class ToolError(Exception):
@@ -70,131 +73,91 @@ def call(name: str, call_id: str = "", **arguments: Any) -> ToolCall:
     return ToolCall(call_id, name, json.dumps(arguments, sort_keys=True))
 
 
-class ScriptedModel:
-    """Gives the prepared replies in order: a text, a list of calls, or an exception; records every request."""
+def hint(knowledge_id: str, proposition: str = "", **fields: Any) -> Hint:
+    """Return an offered hint; its hint_id is given by Observation."""
+    text = proposition or f"rule of {knowledge_id}: run `{knowledge_id}`"
+    return Hint("", knowledge_id, fields.pop("revision", 1), text, fields.pop("state", "confirmed"), **fields)
 
-    def __init__(self, *replies: str | list[ToolCall] | Exception) -> None:
+
+class ScriptedModel:
+    """A driver that gives prepared replies in order: a text, a list of calls, or an exception. Past the last it
+    answers "done". `requests` holds the history of every request, in order."""
+
+    def __init__(self, *replies: Reply) -> None:
         self._replies = list(replies)
         self._ids = itertools.count(1)
         self.requests: list[tuple[Message, ...]] = []
 
-    def reply(self, messages: Sequence[Message], seq: int) -> Message:
-        self.requests.append(tuple(messages))
+    async def reply(self, request: ModelRequest) -> DriverReply:
+        """Give the next reply. Raises ModelError for a prepared exception."""
+        self.requests.append(request.messages)
         given = self._replies.pop(0) if self._replies else "done"
-        if isinstance(given, Exception):
+        if isinstance(given, ModelError):
             raise given
+        if isinstance(given, Exception):
+            raise ModelError(type(given).__name__, str(given))
         if isinstance(given, str):
-            return Message("assistant", given, "model")
-        calls = tuple(replace(one, call_id=one.call_id or f"c{next(self._ids)}") for one in given)
-        return Message("assistant", "", "model", calls)
+            return DriverReply(given)
+        return DriverReply(calls=tuple(replace(one, call_id=one.call_id or f"c{next(self._ids)}") for one in given))
+
+    async def close(self) -> None:
+        """Nothing is held open."""
 
 
 @dataclass
 class MemoryEdges:
-    """The world of a test run: tools by name (`server.tool` belongs to that MCP server), hints by function."""
+    """The world of a run in memory, and what went on in it.
+
+    `tools` are functions by name, plain or async; `servers` names the MCP server a tool belongs to; `find_hints`
+    answers a request and may raise to be unreachable. `events` are the core's, `wire` is what ingest would get.
+    """
 
     model: ScriptedModel
     tools: dict[str, Tool] = field(default_factory=dict)
     find_hints: FindHints | None = None
     servers: dict[str, str] = field(default_factory=dict)
-    transcript: dict[int, Message] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
+    wire: list[Mapping[str, Any]] = field(default_factory=list)
     hint_requests: list[HintRequest] = field(default_factory=list)
     commands: list[Any] = field(default_factory=list)
     executed: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     now_ns: int = 1_800_000_000_000_000_000
+
+    def __post_init__(self) -> None:
+        self.store = MemoryTranscript()
+        self.toolbox = FunctionTools(self)
+        telemetry, observation = MemoryTelemetry(self), MemoryObservation(self)
+        self.activities = Activities(
+            self.store, {AGENT: self.model}, self.toolbox, observation, telemetry, lambda: self.clock()
+        )
 
     def clock(self) -> int:
         """Return a time that moves a millisecond at each look."""
         self.now_ns += 1_000_000
         return self.now_ns
 
-    def write(self, seq: int, message: Message) -> Message:
-        return self.transcript.setdefault(seq, message)
-
     async def prepare_run(self, command: PrepareRun) -> RunPrepared:
         self.commands.append(command)
-        self.write(0, Message("system", command.spec.rules, "rules"))
-        self.write(1, Message("user", command.spec.task, "task"))
-        return RunPrepared(self.clock(), tuple(ToolSpec(name, self.servers.get(name)) for name in self.tools))
+        return await self.activities.prepare_run(command)
 
     async def call_model(self, command: CallModel) -> ModelAnswer:
         self.commands.append(command)
-        for append in command.append:
-            message = append.message
-            if append.copy_of is not None:
-                message = replace(message, text=self.transcript[append.copy_of].text)
-            self.write(append.seq, message)
-        messages = [self.transcript[seq] for seq in range(command.reply_seq)]
-        check_history(messages)
-        requested = self.clock()
-        sent = tuple(
-            SentMessage(seq, seq, message_hash(message))
-            for seq, message in enumerate(messages)
-            if message.role == "context"
-        )
-        try:
-            reply = self.model.reply(messages, command.reply_seq)
-        except Exception as error:  # noqa: BLE001 - a prepared failure of the model
-            return ModelAnswer(failed=ModelFailed(self.clock(), requested, type(error).__name__, str(error), sent))
-        self.write(command.reply_seq, reply)
-        replied = ModelReplied(
-            self.clock(),
-            requested,
-            calls=tuple(seen(one) for one in reply.calls),
-            text=reply.text,
-            n_messages=len(messages),
-            request_tokens=sum(estimate_tokens(message.text) for message in messages),
-            sent_context=sent,
-        )
-        return ModelAnswer(replied=replied)
+        return await self.activities.call_model(command)
 
     async def run_tool(self, command: RunTool) -> ToolFinished:
         self.commands.append(command)
-        assistant = self.transcript[command.assistant_seq]
-        asked = next(one for one in assistant.calls if one.call_id == command.call_id)
-        arguments = json.loads(asked.arguments)
-        self.executed.append((asked.name, arguments))
-        started = self.clock()
-        base = ToolFinished(0, started, command.call_id, "ok", "applied")
-        try:
-            result = self.tools[asked.name](**arguments)
-        except ToolError as error:
-            text = redact(str(error))[0]
-            base = replace(
-                base,
-                status=error.status,
-                effect=error.effect,
-                error_class=error.error_class,
-                diagnostic=clip(text, DIAGNOSTIC),
-            )
-        else:
-            text = redact(str(result))[0] if not isinstance(result, Later) else f"started {result.operation_id}"
-            base = replace(base, excerpt=clip(text, command.excerpt_limit))
-            if isinstance(result, Later):
-                base = replace(base, operation_id=result.operation_id)
-        reply = Message("tool", text, "tool", call_id=command.call_id)
-        self.write(command.reply_seq, reply)
-        return replace(base, at_ns=self.clock())
+        self.toolbox.started_operation = None
+        finished = await self.activities.run_tool(command)
+        return replace(finished, operation_id=self.toolbox.started_operation)
 
     async def fetch_hints(self, command: FetchHints) -> HintsArrived:
         self.commands.append(command)
-        self.hint_requests.extend(command.requests)
-        requested = self.clock()
-        offered: list[str] = []
-        answers = []
-        for request in command.requests:
-            known = {*request.issued_knowledge_ids, *request.suppressed_knowledge_ids, *offered}
-            hints = [hint for hint in (self.find_hints or no_hints)(request) if hint.knowledge_id not in known]
-            offered += [hint.knowledge_id for hint in hints]
-            named = tuple(replace(hint, hint_id=f"{request.activation_id}:h{n}") for n, hint in enumerate(hints, 1))
-            result = "success" if named else "empty"
-            answers.append(HintAnswer(request.activation_id, result, named, len(named), "test"))
-        return HintsArrived(self.clock(), requested, tuple(answers))
+        return await self.activities.fetch_hints(command)
 
     async def send_events(self, command: SendEvents) -> None:
         self.commands.append(command)
         self.events.extend(command.events)
+        await self.activities.send_events(command)
 
     def event_types(self) -> list[str]:
         """Return the types of the events sent, in order."""
@@ -205,23 +168,103 @@ class MemoryEdges:
         return [json.loads(event.data) for event in self.events if event.type == event_type]
 
 
-def no_hints(request: HintRequest) -> Sequence[Hint]:
-    return ()
+class FunctionTools(Toolbox):
+    """A toolbox of functions: no folders, no processes."""
+
+    def __init__(self, world: MemoryEdges) -> None:
+        # What a toolbox sets up (a work folder, MCP sessions, the jail) is what this one does without.
+        self._world = world
+        self.started_operation: str | None = None
+
+    async def prepare(self, spec: RunSpec) -> PreparedTools:
+        servers = self._world.servers
+        entries = [ToolEntry(name, "a function", {}, mcp_server=servers.get(name)) for name in self._world.tools]
+        return PreparedTools(Catalogue(tuple(entries)))
+
+    async def run(
+        self, run_id: str, catalogue: Catalogue, entry: ToolEntry, arguments: Mapping[str, Any]
+    ) -> ToolResult:
+        """Execute one function. What it raises besides ToolError is a lost edge, as it would be anywhere."""
+        self._world.executed.append((entry.name, dict(arguments)))
+        try:
+            result = self._world.tools[entry.name](**arguments)
+            if inspect.isawaitable(result):
+                result = await result
+        except ToolError as error:
+            return ToolResult(error.status, error.effect, diagnostic=str(error), error_class=error.error_class)
+        if isinstance(result, Later):
+            self.started_operation = result.operation_id
+            return ToolResult("ok", "uncertain", f"operation {result.operation_id} was started")
+        return ToolResult("ok", "applied", str(result))
+
+    async def close_run(self, run_id: str) -> None:
+        """Nothing is left running."""
+
+    async def close(self) -> None:
+        """Nothing is held open."""
 
 
-def seen(asked: ToolCall) -> CallSeen:
-    """Return what the core sees of a call: a digest, an excerpt, whether its arguments can be read."""
-    malformed = ""
-    try:
-        if not isinstance(json.loads(asked.arguments), dict):
-            malformed = "the arguments are no JSON object"
-    except ValueError as error:
-        malformed = f"the arguments are no valid JSON ({error})"
-    digest = hashlib.sha256(f"{asked.name}\x1f{asked.arguments}".encode()).hexdigest()
-    return CallSeen(asked.call_id, asked.name, digest, clip(redact(asked.arguments)[0], EXCERPT), malformed)
+class MemoryObservation(ObservationClient):
+    """The client of an Observation that is a function: its answers are JSON and are checked like any."""
+
+    def __init__(self, world: MemoryEdges) -> None:
+        # No connection is made, so none is set up: that alone would take longer than a run.
+        self._world = world
+        self._requests: tuple[HintRequest, ...] = ()
+        self.n_failed = 0
+
+    async def fetch(self, command: FetchHints) -> tuple[HintAnswer, ...]:
+        self._world.hint_requests.extend(command.requests)
+        self._requests = command.requests
+        return await super().fetch(command)
+
+    async def _post(self, body: Mapping[str, object]) -> tuple[int, bytes]:
+        try:
+            return 200, json.dumps({"answers": self._answers()}).encode()
+        except Exception as error:
+            raise httpx.ConnectError(str(error)) from error
+
+    def _answers(self) -> list[dict[str, object]]:
+        """Answer a batch as Observation does: nothing issued, suppressed, or offered earlier in it."""
+        offered: list[str] = []
+        answers: list[dict[str, object]] = []
+        for request in self._requests:
+            known = (*request.issued_knowledge_ids, *request.suppressed_knowledge_ids, *offered)
+            found = self._world.find_hints(request) if self._world.find_hints else ()
+            hints = [one for one in found if one.knowledge_id not in known]
+            offered += [one.knowledge_id for one in hints]
+            answers.append(
+                {
+                    "activation_id": request.activation_id,
+                    "algorithm_version": "in-memory",
+                    "counts": {"retrieved": len(found)},
+                    "hints": [hint_json(one, f"{request.activation_id}:h{rank}") for rank, one in enumerate(hints, 1)],
+                }
+            )
+        return answers
 
 
-def hint(knowledge_id: str, proposition: str = "", **fields: Any) -> Hint:
-    """Return an offered hint; its hint_id is given by the edge."""
-    text = proposition or f"rule of {knowledge_id}: run `{knowledge_id}`"
-    return Hint("", knowledge_id, fields.pop("revision", 1), text, fields.pop("state", "confirmed"), **fields)
+def hint_json(offered: Hint, hint_id: str) -> dict[str, object]:
+    """Return a hint as the hints API gives it."""
+    return {
+        "hint_id": hint_id,
+        "knowledge_id": offered.knowledge_id,
+        "revision": offered.revision,
+        "proposition": offered.proposition,
+        "state": offered.state,
+        "matched_by": list(offered.matched_by),
+        "caution": offered.caution,
+    }
+
+
+class MemoryTelemetry(TelemetryClient):
+    """The client of an ingest that keeps what it is sent."""
+
+    def __init__(self, world: MemoryEdges) -> None:
+        self._world = world
+        self.counts = Counter()
+
+    async def send(self, events: Sequence[Mapping[str, Any]]) -> SendReport:
+        self._world.wire.extend(events)
+        self.counts["delivered"] += len(events)
+        return SendReport(n_delivered=len(events))

@@ -82,7 +82,7 @@ def ordinary_failure(edges: MemoryEdges) -> None:
     assert request.tool_result == "fatal: not a git repository"
     assert request.query == SPEC.task
     assert last_roles(edges, 1) == ["system", "user", "assistant", "tool", "context"]
-    assert edges.model.requests[1][3].text == "fatal: not a git repository"
+    assert edges.model.requests[1][3].text == "[failed: exit_nonzero]\nfatal: not a git repository\n[effect: none]"
 
 
 def same_failure(edges: MemoryEdges) -> None:
@@ -320,7 +320,8 @@ async def test_identical_calls_in_one_reply_run_once() -> None:
     edges = MemoryEdges(ScriptedModel([call("shell", a=1), call("shell", a=1)], "done"), {"shell": fails("error: no")})
     await LocalRun(edges, clock_ns=edges.clock).run(SPEC)
     assert len(edges.executed) == 1
-    assert [message.text for message in edges.model.requests[1][3:5]] == ["error: no", "error: no"]
+    replies = [message.text for message in edges.model.requests[1][3:5]]
+    assert replies == ["[failed: error]\nerror: no\n[effect: none]"] * 2
     assert len(edges.hint_requests) == 1
     assert edges.data_of("tool.failed")[1]["duplicate_of"] == "c1"
 
