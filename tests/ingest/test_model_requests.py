@@ -1,0 +1,57 @@
+"""Requests told as what each adds: splitting and joining are inverse, and gaps are named."""
+
+from typing import Any
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingest.model_requests import follow_requests, split_messages
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.lists(st.text(max_size=3), max_size=4)), min_size=1, max_size=6))
+def test_any_chain_is_rebuilt(steps: list[tuple[int, list[str]]]) -> None:
+    """Whatever is kept from the start of the request before, the rebuilt one is what was sent."""
+    requests: dict[str, dict[str, Any]] = {}
+    bodies: dict[str, str] = {}
+    sent: list[str] = []
+    for number, (keep, new) in enumerate(steps):
+        keep = min(keep, len(sent))
+        sent = sent[:keep] + new
+        told = {"n_kept": keep, "new_messages": [{"role": "user", "text": text} for text in new]}
+        if number:
+            told["follows"] = str(number - 1)
+        requests[str(number)], messages = split_messages(told)
+        bodies |= {message.hash: orjson.loads(message.body)["text"] for message in messages}
+    references, missing = follow_requests(requests, str(len(steps) - 1))
+    assert [bodies[reference["hash"]] for reference in references] == sent
+    assert missing == ()
+
+
+def test_reference_keeps_what_the_page_needs() -> None:
+    """The text leaves the journal; hash, role, origin, tokens and the sender's own hash stay."""
+    entry = {
+        "role": "tool",
+        "text": "out",
+        "origin": "tool",
+        "call_id": "c",
+        "tokens": 3,
+        "hash": "theirs",
+        "calls": None,
+    }
+    told, (body,) = split_messages({"n_messages": 1, "new_messages": [entry]})
+    assert orjson.loads(body.body) == {"role": "tool", "text": "out", "origin": "tool", "call_id": "c"}
+    expected = {"hash": body.hash, "role": "tool", "origin": "tool", "tokens": 3, "call_id": "c", "sent_hash": "theirs"}
+    assert told == {"n_messages": 1, "new_messages": [expected]}
+    assert split_messages({"new_messages": [{"hash": body.hash}]}) == ({"new_messages": [{"hash": body.hash}]}, ())
+
+
+def test_cycle_and_gap_are_named() -> None:
+    """A chain that bites its tail or lacks a link ends there."""
+    cycle = {"a": {"follows": "b", "n_kept": 1}, "b": {"follows": "a", "n_kept": 1}}
+    assert follow_requests(cycle, "a") == ([], ("a",))
+    new = [{"hash": "h"}]
+    assert follow_requests({"a": {"follows": "lost", "n_kept": 2, "new_messages": new}}, "a") == (
+        [{"hash": "h", "is_new": True}],
+        ("lost",),
+    )
