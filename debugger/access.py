@@ -11,7 +11,6 @@ from datetime import timedelta
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec
 
-from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.auth.views import redirect_to_login
 from django.db.models import QuerySet
@@ -83,14 +82,14 @@ def person_only(view: Callable[Concatenate[HtmxHttpRequest, P], HttpResponse]) -
     return checked
 
 
-def projects_for(user: AbstractBaseUser | AnonymousUser) -> QuerySet[Project]:
+def projects_for(user: User | AnonymousUser) -> QuerySet[Project]:
     """Return the projects a person is a member of, by slug."""
     if not user.is_authenticated:
         return Project.objects.none()
     return Project.objects.filter(memberships__user=user).order_by("slug")
 
 
-def get_project_for(user: AbstractBaseUser | AnonymousUser, slug: str) -> Project:
+def get_project_for(user: User | AnonymousUser, slug: str) -> Project:
     """Return the project. Raises Http404 when it is not there or the person is no member: both look the same."""
     project = projects_for(user).filter(slug=slug).first()
     if project is None:
@@ -98,7 +97,7 @@ def get_project_for(user: AbstractBaseUser | AnonymousUser, slug: str) -> Projec
     return project
 
 
-def get_run_for(user: AbstractBaseUser | AnonymousUser, slug: str, run_id: str) -> GuardedRun:
+def get_run_for(user: User | AnonymousUser, slug: str, run_id: str) -> GuardedRun:
     """Return a run from its first event on. Raises Http404 as `get_project_for` does, and for an unknown run."""
     project = get_project_for(user, slug)
     registry = Run.objects.filter(project_id=project.pk, run_id=run_id).first()

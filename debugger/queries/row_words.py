@@ -229,15 +229,15 @@ def activation_words(group: Group, activation: Activation | None) -> Words:
         return _skipped(badge, reason, activation.skip_detail if activation else _data(skip), deferred)
     result = activation.result if activation else _first_said(group, "result", "activation.completed")
     if result in ("timeout", "error"):
-        return Words((Piece("Search", "b"), badge, *deferred, Piece(stages.ACTIVATION_RESULTS[result], "warn")), "warn")
+        return Words((Piece("Activation", "b"), badge, *deferred, Piece(stages.ACTIVATION_RESULTS[result], "warn")), "warn")
     if result == "empty":
-        return Words((Piece("Search", "b"), badge, *deferred, Piece("nothing known fits", "soft")), "muted")
+        return Words((Piece("Activation", "b"), badge, *deferred, Piece("nothing known fits", "soft")), "muted")
     if result == "success":
-        return Words((Piece("Search", "b"), badge, *deferred, *_chain_counts(group, activation)), "hint")
+        return Words((Piece("Activation", "b"), badge, *deferred, *_chain_counts(group, activation)), "hint")
     if result:
-        return Words((Piece("Search", "b"), badge, *deferred, Piece(result, "soft")))
+        return Words((Piece("Activation", "b"), badge, *deferred, Piece(result, "soft")))
     waiting = () if deferred else (Piece("no answer yet", "soft"),)
-    return Words((Piece("Search", "b"), badge, *deferred, *waiting), "open")
+    return Words((Piece("Activation", "b"), badge, *deferred, *waiting), "open")
 
 
 def _first_said(group: Group, name: str, *types: str) -> str:
