@@ -28,7 +28,10 @@ def _event_schema() -> dict[str, Any]:
     for name in TIME_FIELDS:
         nano = "nanoseconds since 1970, as a number or its digits"
         properties[name] = {"type": "string", "format": "date-time", "description": "RFC 3339, up to nanoseconds"}
-        properties[f"{name}_unix_nano"] = {"type": ["integer", "string"], "description": f"{nano}; wins over {name}"}
+        properties[f"{name}_unix_nano"] = {
+            "oneOf": [{"type": "integer"}, {"type": "string"}],
+            "description": f"{nano}; wins over {name}",
+        }
     properties["data"] = {"type": "object", "description": "see /v1/event-types for the fields of each type"}
     return {
         "type": "object",
@@ -53,7 +56,7 @@ EVENTS_SCHEMA: Final = {
     "properties": {"events": {"type": "array", "items": EVENT_SCHEMA}},
     "required": ["events"],
 }
-_NULLABLE: Final = {"type": ["string", "null"]}
+_NULLABLE: Final = {"type": "string", "nullable": True}
 ACCEPTED_SCHEMA: Final = {
     "type": "object",
     "properties": {
