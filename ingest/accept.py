@@ -72,7 +72,7 @@ def accept_body(project_id: int, body: bytes, content_encoding: str, *, api_key_
 def accept_events(project_id: int, events: Sequence[object], *, api_key_id: int | None = None) -> AcceptResult:
     """Store the events that are in order, list the others; the first copy of an event wins, everywhere.
 
-    Opens its own transaction and raises RuntimeError inside another one: its answer means committed. Raises
+    Its answer means committed; inside a caller's transaction, committed with that one. Raises
     django.db.OperationalError or InterfaceError when the database does not answer: nothing was stored then.
     """
     received = datetime.now(UTC)
@@ -80,7 +80,7 @@ def accept_events(project_id: int, events: Sequence[object], *, api_key_id: int 
     if not drafts and not rejected:
         return AcceptResult(0, 0, 0, ())
     outcome = _Sorted([], [])
-    with transaction.atomic(durable=True):
+    with transaction.atomic():
         if drafts:
             outcome = _write(project_id, drafts, received)
         _list_rejects(project_id, api_key_id, rejected, outcome.differing)
