@@ -1,0 +1,227 @@
+"""Real runs of the kernel, reported over HTTP to the real ingest and Observation: what their chains say.
+
+With RECORD_EVENTS=1 in the environment, what the runs sent is written to tests/events for the tests of the fold.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django.live_server_helper import LiveServer
+
+from contract.events import ID_FIELDS
+from ingest.authentication import create_key
+from ingest.journal import read_events
+from ingest.models import Project
+from kernel.drivers.scripted import ScriptedDriver
+from kernel.edge.activities import Activities
+from kernel.edge.observation_client import ObservationClient
+from kernel.edge.telemetry_client import SendReport, TelemetryClient
+from kernel.edge.transcript import MemoryTranscript
+from kernel.messages import Limits, RunSpec, Switches
+from kernel.runtime.local import LocalRun
+from kernel.tools.registry import Toolbox
+from knowledge.chains import refresh_run
+from knowledge.drafts import ItemDraft
+from knowledge.items import import_items
+from knowledge.models import Activation, Candidate, RunSummary
+from tests.knowledge.streams import RECORDED
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+COMMIT = "git commit -q --allow-empty -m first"
+ITEMS = (
+    ItemDraft(
+        knowledge_id="git-init-first",
+        proposition="When git says that this is not a git repository, run `git init` in the folder and try again.",
+        state="confirmed",
+        tool="shell",
+        entities=("not a git repository",),
+        topics=("git",),
+    ),
+    ItemDraft(
+        knowledge_id="git-wrong-folder",
+        proposition="Not a git repository often means the wrong folder: look for the repository with `git rev-parse`.",
+        state="confirmed",
+        tool="shell",
+        entities=("not a git repository",),
+        topics=("folders",),
+    ),
+    ItemDraft(
+        knowledge_id="git-old-rule",
+        proposition="On not a git repository, copy the folder .git from a neighbour.",
+        state="invalidated",
+        tool="shell",
+        entities=("not a git repository",),
+        topics=("copies",),
+    ),
+)
+
+
+class RecordingTelemetry(TelemetryClient):
+    """Sends as the kernel does, and keeps what it sent."""
+
+    def __init__(self, base_url: str, api_key: str) -> None:
+        super().__init__(base_url, api_key)
+        self.sent: list[Mapping[str, Any]] = []
+
+    async def send(self, events: Sequence[Mapping[str, Any]]) -> SendReport:
+        self.sent.extend(events)
+        return await super().send(events)
+
+
+@dataclass
+class World:
+    """A project with knowledge, and the addresses a runtime of it is given."""
+
+    project: Project
+    base_url: str
+    raw_key: str
+    folder: Path
+
+    def run(self, name: str, rules: list[dict[str, Any]], **spec: Any) -> str:
+        """Make one run that follows `rules`, fold it, and return its id."""
+        (self.folder / f"{name}.json").write_text(json.dumps({"script": {"rules": rules}}))
+        run_id = f"{name}-1"
+        sent = asyncio.run(self._run(RunSpec(run_id=run_id, agent="scripted", script=name, **spec)))
+        assert refresh_run(self.project.pk, run_id)
+        if os.environ.get("RECORD_EVENTS"):
+            self._record(name, run_id, sent)
+        return run_id
+
+    async def _run(self, spec: RunSpec) -> list[Mapping[str, Any]]:
+        toolbox = Toolbox(self.folder / "work")
+        observation = ObservationClient(self.base_url, self.raw_key)
+        telemetry = RecordingTelemetry(self.base_url, self.raw_key)
+        drivers = {"scripted": ScriptedDriver(self.folder)}
+        try:
+            edges = Activities(MemoryTranscript(), drivers, toolbox, observation, telemetry)
+            await LocalRun(edges).run(spec)
+        finally:
+            await toolbox.close()
+            await observation.close()
+            await telemetry.close()
+        return telemetry.sent
+
+    def _record(self, name: str, run_id: str, sent: Sequence[Mapping[str, Any]]) -> None:
+        ours = [event for event in read_events(self.project.pk, run_id) if event.type in ("hint.query", "hint.offered")]
+        found = [
+            {
+                **{field: value for field in ID_FIELDS if (value := getattr(event, field)) is not None},
+                "occurred_at_unix_nano": event.occurred_ns,
+                "data": event.data,
+            }
+            for event in ours
+        ]
+        document = {"events": sorted([*sent, *found], key=lambda event: event["occurred_at_unix_nano"])}
+        RECORDED.mkdir(exist_ok=True)
+        (RECORDED / f"{name}.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+
+@pytest.fixture
+def world(live_server: LiveServer, tmp_path: Path) -> World:
+    project = Project.objects.create(slug="alpha", name="Alpha")
+    import_items(project, ITEMS, by="test")
+    _, raw = create_key(project, "kernel", ["ingest", "observe", "read"])
+    return World(project, live_server.url, raw, tmp_path)
+
+
+def shell(command: str) -> list[dict[str, Any]]:
+    return [{"tool": "shell", "arguments": {"command": command}}]
+
+
+def rows(world: World, run_id: str) -> tuple[RunSummary, list[Activation], dict[str, Candidate]]:
+    key = {"project": world.project, "run_id": run_id}
+    candidates = {one.knowledge_id: one for one in Candidate.objects.filter(**key)}
+    return RunSummary.objects.get(**key), list(Activation.objects.filter(**key).order_by("ordinal")), candidates
+
+
+def test_failure_hint_use_and_outcome(world: World) -> None:
+    """A failed command, a hint injected, the command it names, the failed command going well: told apart, linked."""
+    run_id = world.run(
+        "hint_helped",
+        [
+            {"if": {"not_called": "git init", "hint": "git init"}, "call": shell("git init -q")},
+            {"if": {"called": "git init", "not_called": "user.email"}, "call": shell("git config user.email a@b.c")},
+            {"if": {"last": "Author identity|tell me who"}, "answer": "No identity."},
+            {"if": {"called": "user.name"}, "answer": "The first commit is made."},
+            {"if": {"called": "user.email"}, "call": shell(f"git config user.name A && {COMMIT}")},
+            {"if": {"start": True}, "call": shell(COMMIT)},
+        ],
+        task="Make the first commit in this folder",
+        limits=Limits(hints_per_activation=1),
+        switches=Switches(priming=False),
+    )
+    summary, (activation,), candidates = rows(world, run_id)
+    assert (summary.status, summary.n_activations, summary.n_skipped) == ("completed", 1, 0)
+    assert (summary.n_offered, summary.n_injected, summary.n_dropped) == (2, 1, 1)
+    assert summary.hint_tokens == activation.tokens > 0
+    assert (activation.trigger, activation.tool, activation.result) == ("tool.failed", "shell", "success")
+    assert activation.source_event_id is not None
+    assert (activation.n_retrieved, activation.n_offered, activation.n_injected) == (3, 2, 1)
+    used, dropped, held = (candidates[name] for name in ("git-init-first", "git-wrong-folder", "git-old-rule"))
+    assert held.hold_reason == "retired"
+    assert held.offered_ns is None
+    assert (dropped.drop_reason, dropped.offered_ns is not None, dropped.injected_ns) == ("hint_limit", True, None)
+    assert used.offered_ns and used.selected_ns and used.injected_ns
+    assert used.request_event_id == activation.request_event_id
+    assert (used.position, used.usage_source) == (4, "usage.v1")
+    assert used.evidence["usage"]["words"] == ["git", "init"]
+    assert (used.outcome, activation.resolved) == ("helpful", True)
+
+
+def test_failing_again_is_not_helpful(world: World) -> None:
+    """The hint is injected, the same command fails the same way: not used, neutral, and the second search skipped."""
+    run_id = world.run(
+        "hint_ignored",
+        [
+            {"if": {"called": "status"}, "answer": "I give up."},
+            {"if": {"hint": "git init"}, "call": shell("git commit -q --allow-empty -m again; git status")},
+            {"if": {"start": True}, "call": shell(COMMIT)},
+        ],
+        task="Make the first commit in this folder",
+        switches=Switches(priming=False),
+    )
+    summary, activations, candidates = rows(world, run_id)
+    assert [activation.result for activation in activations] == ["success", "skipped"]
+    assert activations[1].skip_reason == "duplicate_situation"
+    assert (summary.n_activations, summary.n_skipped) == (1, 1)
+    ignored = candidates["git-init-first"]
+    assert ignored.injected_ns is not None
+    assert (ignored.used_ns, ignored.ignored_ns is not None) == (None, True)
+    assert (activations[0].resolved, ignored.outcome) == (False, "neutral")
+
+
+def test_shadow_injects_nothing(world: World) -> None:
+    """In shadow mode hints are offered and dropped, and none counts as injected."""
+    run_id = world.run(
+        "shadow",
+        [
+            {"if": {"last": "not a git"}, "answer": "It is no repository."},
+            {"if": {"start": True}, "call": shell(COMMIT)},
+        ],
+        task="Make the first commit in this folder",
+        switches=Switches(priming=False, shadow=True),
+    )
+    summary, (activation,), candidates = rows(world, run_id)
+    assert (summary.n_offered, summary.n_injected, summary.n_dropped, summary.hint_tokens) == (2, 0, 2, 0)
+    assert {one.drop_reason for one in candidates.values() if one.offered_ns} == {"shadow"}
+    assert activation.tokens == 0
+
+
+def test_chain_over_the_api(world: World) -> None:
+    """What the fold found is read back over HTTP, reasons in words."""
+    test_shadow_injects_nothing(world)
+    headers = {"Authorization": f"Bearer {world.raw_key}"}
+    get: Callable[[str], Any] = lambda url: Client().get(url, headers=headers).json()  # noqa: E731
+    (run,) = get("/v1/runs?trigger=tool.failed&drop_reason=shadow")["results"]
+    assert (run["status"], run["n_unfolded"], run["n_injected"]) == ("completed", 0, 0)
+    (activation,) = get(f"/v1/runs/{run['run_id']}/activations")["results"]
+    reasons = {one["drop_reason_meaning"] for one in activation["candidates"] if one["drop_reason"]}
+    assert reasons == {"the run is in shadow mode: hints are retrieved and reported, never injected"}
