@@ -129,14 +129,14 @@ class PostgresTranscript:
 
     @classmethod
     async def open(cls, database_url: str, *, max_connections: int = 8) -> "PostgresTranscript":
-        """Connect and make the tables where absent. Raises psycopg.Error or psycopg_pool.PoolTimeout."""
+        """Connect and make the tables where absent. Raises psycopg.Error at once when that is not possible."""
+        async with await AsyncConnection.connect(database_url) as connection:
+            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))
+            await connection.execute(SCHEMA)
         pool: AsyncConnectionPool[AsyncConnection[TupleRow]] = AsyncConnectionPool(
             database_url, min_size=1, max_size=max_connections, open=False, timeout=20
         )
-        await pool.open(wait=True, timeout=20)
-        async with pool.connection() as connection:
-            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))
-            await connection.execute(SCHEMA)
+        await pool.open()
         return cls(pool)
 
     async def write(self, run_id: str, seq: int, message: Message, outcome: str = "") -> Entry:

@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Final
 
 import psycopg
-import psycopg_pool
 from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import Worker
@@ -85,7 +84,7 @@ async def _activities(config: WorkerConfig) -> AsyncIterator[Activities]:
     """Open what the activities need and close it in the end."""
     try:
         store = await PostgresTranscript.open(config.database_url)
-    except (psycopg.Error, psycopg_pool.PoolTimeout) as error:
+    except psycopg.Error as error:
         raise ConfigError(f"KERNEL_DATABASE_URL does not lead to a usable database: {type(error).__name__}") from None
     config.work_dir.mkdir(parents=True, exist_ok=True)
     limits = ShellLimits(wall_seconds=config.tool_seconds)
