@@ -84,24 +84,30 @@ def start_of_event(timeline: Timeline, shown: Shown, event_id: str) -> int:
     return 0
 
 
-def changes_since(timeline: Timeline, window: Window, cursor: Cursor) -> Changes:
-    """Return what a page at `cursor` has to change to show `window`.
+def changes_since(timeline: Timeline, before: Timeline, window: Window, cursor: Cursor) -> Changes:
+    """Return what a page at `cursor` has to change to show `window`; `before` is the timeline of the events it knows.
 
-    Row by row only where nothing else moved: no filter, one window, the same axis. Otherwise everything is drawn anew.
+    Row by row only where no row it shows has moved: no filter, one window, the same axis, the same order. Otherwise
+    everything is drawn anew.
     """
+    if window.shown.show != "all" or window.shown.text or window.n_filtered > WINDOW:
+        return Changes(anew=True)
     axis_ns = timeline.axis.end_ns - timeline.axis.start_ns
-    filtered = window.shown.show != "all" or bool(window.shown.text)
-    if filtered or window.n_filtered > WINDOW or axis_ns != cursor.axis_ns or cursor.arrival == 0:
+    known = _keys(in_sections(before.rows, before.notes))
+    if axis_ns != cursor.axis_ns or known != [key for key in _keys(window.sections) if key in set(known)]:
         return Changes(anew=True)
     replaced = tuple(row for section in window.sections for row in section.rows if _is_changed(row, cursor))
-    inserted = _insertions(window.sections, cursor)
     touched = tuple(
         section
         for section in window.sections
         if not _is_all_new(section, cursor)
         and any(_is_new(row, cursor) or row.last_arrival > cursor.arrival for row in section.rows)
     )
-    return Changes(False, replaced, touched, inserted)
+    return Changes(False, replaced, touched, _insertions(window.sections, cursor))
+
+
+def _keys(sections: Sequence[Section]) -> list[str]:
+    return [key for section in sections for key in (section.key, *(row.key for row in section.rows))]
 
 
 def _is_all_new(section: Section, cursor: Cursor) -> bool:

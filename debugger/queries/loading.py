@@ -20,6 +20,11 @@ class Loaded:
     timeline: Timeline
     cursor: Cursor
 
+    def timeline_at(self, arrival: int) -> Timeline:
+        """Return the timeline of the events up to `arrival`, as a page that knows no more shows it."""
+        known = [event for event in self.events if event.arrival <= arrival]
+        return build_timeline(known, self.activations, self.candidates)
+
 
 def load(run: GuardedRun) -> Loaded:
     """Read a run's journal and chain, and build its timeline. Four queries, whatever its size."""

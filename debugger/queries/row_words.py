@@ -229,7 +229,9 @@ def activation_words(group: Group, activation: Activation | None) -> Words:
         return _skipped(badge, reason, activation.skip_detail if activation else _data(skip), deferred)
     result = activation.result if activation else _first_said(group, "result", "activation.completed")
     if result in ("timeout", "error"):
-        return Words((Piece("Activation", "b"), badge, *deferred, Piece(stages.ACTIVATION_RESULTS[result], "warn")), "warn")
+        return Words(
+            (Piece("Activation", "b"), badge, *deferred, Piece(stages.ACTIVATION_RESULTS[result], "warn")), "warn"
+        )
     if result == "empty":
         return Words((Piece("Activation", "b"), badge, *deferred, Piece("nothing known fits", "soft")), "muted")
     if result == "success":

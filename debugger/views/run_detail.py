@@ -50,7 +50,7 @@ def run_rows(request: HtmxHttpRequest, project: str, run_id: str) -> HttpRespons
         return HttpResponse(status=NOTHING_NEW)
     loaded = load(run)
     context = _context(loaded, shown)
-    context["changes"] = changes_since(loaded.timeline, context["window"], cursor)
+    context["changes"] = changes_since(loaded.timeline, loaded.timeline_at(cursor.arrival), context["window"], cursor)
     return render(request, "_changes.html", context, status=200 if context["is_live"] else HTMX_STOP_POLLING)
 
 
