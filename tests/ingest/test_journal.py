@@ -207,8 +207,12 @@ def test_racing_copies_that_differ_leave_one_and_count_the_rest(project: Project
 
 
 @pytest.mark.django_db(transaction=True)
-def test_accepting_inside_another_transaction_is_refused(project: Project) -> None:
-    """An answer means committed, so the write path will not run where somebody else may still roll back."""
-    with pytest.raises(RuntimeError), transaction.atomic():
-        accept_events(project.pk, [event(1)])
+def test_accepting_inside_another_transaction_ends_with_that_one(project: Project) -> None:
+    """A caller that writes more beside the events (an answer and its report) commits both or neither."""
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        assert accept_events(project.pk, [event(1)]).accepted == 1
+        _ = 1 / 0
     assert not Event.objects.exists()
+    with transaction.atomic():
+        accept_events(project.pk, [event(1)])
+    assert Event.objects.count() == 1
