@@ -3,10 +3,12 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import Exists, OuterRef
 
 from ingest.models import Project, Run
 from knowledge.chains import refresh_run
 from knowledge.fold import FOLD_VERSION
+from knowledge.models import RunSummary
 
 
 class Command(BaseCommand):
@@ -27,7 +29,8 @@ class Command(BaseCommand):
         if options["run"]:
             runs = runs.filter(run_id=options["run"])
         if options["stale"]:
-            runs = runs.exclude(summary__fold_version=FOLD_VERSION)
+            same_run = {"project_id": OuterRef("project_id"), "run_id": OuterRef("run_id")}
+            runs = runs.exclude(Exists(RunSummary.objects.filter(**same_run, fold_version=FOLD_VERSION)))
         n_folded = 0
         for project_id, run_id in runs.values_list("project_id", "run_id").iterator():
             n_folded += refresh_run(project_id, run_id, force=True)
