@@ -153,7 +153,7 @@ def _defer(step: Step, at_ns: int, waiting: Sequence[Candidate]) -> None:
 
 
 def _shortened(candidate: Candidate) -> Candidate:
-    situation = replace(candidate.situation, fingerprint=candidate.situation.fingerprint[:DEFERRED_SHOWN])
+    situation = replace(candidate.situation, fingerprint=clip_bytes(candidate.situation.fingerprint, DEFERRED_SHOWN))
     return replace(candidate, tool_result=clip_bytes(candidate.tool_result, DEFERRED_BYTES), situation=situation)
 
 

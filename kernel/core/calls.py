@@ -166,12 +166,10 @@ def _with_text(state: RunState, settled: Call, observed: ToolFinished) -> Call:
     A success is searched with only where it may be the first of its server; else its first words are kept.
     """
     room = room_for_text(state.calls, state.ended_operations)
-    excerpt_room = room if first_use(state, settled.seen.name) else LEAST_TEXT_BYTES
-    return replace(
-        settled,
-        diagnostic=clip_bytes(observed.diagnostic, room),
-        excerpt=clip_bytes(observed.excerpt, min(room, excerpt_room)),
-    )
+    if observed.diagnostic:
+        return replace(settled, diagnostic=clip_bytes(observed.diagnostic, room))
+    limit = room if first_use(state, settled.seen.name) else LEAST_TEXT_BYTES
+    return replace(settled, excerpt=clip_bytes(observed.excerpt, limit))
 
 
 def first_use(state: RunState, name: str) -> bool:

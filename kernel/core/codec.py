@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -16,7 +16,13 @@ class CodecError(ValueError):
 
 def to_json(value: Any) -> str:
     """Return a dataclass instance as JSON text; equal values give equal text."""
-    return json.dumps(asdict(value), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_as_object)
+
+
+def _as_object(value: Any) -> dict[str, Any]:
+    if not is_dataclass(value) or isinstance(value, type):
+        raise CodecError(f"{type(value).__name__} is no dataclass")
+    return {name: getattr(value, name) for name in _fields_of(type(value))}
 
 
 def from_json(cls: type[T], text: str) -> T:

@@ -20,6 +20,8 @@ INTRODUCTION: Final = (
 # What a reader could take for a delimiter of the block: any sign that looks like "<" before the type's name.
 DELIMITER: Final = re.compile(r"[<\uFF1C\uFE64](?=\s*/?\s*" + r"\s*[.\uFF0E]\s*".join(HINT_TYPE.split(".")) + ")", re.I)
 
+INVISIBLE: Final = ("Cc", "Cf", "Zl", "Zp")  # categories of control, format and line-ending characters
+
 
 def render_hint_block(candidate: Candidate, activation_id: str, hints: Sequence[Hint]) -> str:
     """Return the block of one activation, its last newline included; without hints it is empty.
@@ -46,10 +48,9 @@ def _cue(hint: Hint) -> list[str]:
 
 def inert(text: str) -> str:
     """Return text without what could pass for a delimiter of the block: its lines, but no other control characters."""
-    kept = "".join(
-        char for char in text if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf", "Zl", "Zp")
-    )
-    return DELIMITER.sub("‹", kept)
+    if not text.replace("\n", "").replace("\t", "").isprintable():
+        text = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in INVISIBLE)
+    return DELIMITER.sub("‹", text)
 
 
 def one_line(text: str) -> str:

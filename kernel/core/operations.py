@@ -49,7 +49,7 @@ def end_operation(step: Step, observed: OperationFinished) -> None:
         effect=text.effect,
         error_class=text.error_class,
         diagnostic=clip_bytes(text.diagnostic, room),
-        excerpt=clip_bytes(text.excerpt, room),
+        excerpt="" if text.diagnostic else clip_bytes(text.excerpt, room),
         situation=situation,
     )
     step.set(
@@ -65,7 +65,7 @@ def _wait_for_start(step: Step, observed: OperationFinished) -> None:
     kept = replace(
         observed,
         diagnostic=clip_bytes(observed.diagnostic, EARLY_BYTES),
-        excerpt=clip_bytes(observed.excerpt, EARLY_BYTES),
+        excerpt="" if observed.diagnostic else clip_bytes(observed.excerpt, EARLY_BYTES),
     )
     step.set(early_outcomes=(*step.state.early_outcomes, kept)[-EARLY_LIMIT:])
 

@@ -8,9 +8,10 @@ import hashlib
 from typing import Final
 
 from contract.fingerprint import VERSION, fingerprint
+from kernel.core.bounds import clip_bytes
 from kernel.core.state import Situation
 
-SHOWN: Final = 200  # code points of the fingerprint that are kept and reported
+SHOWN: Final = 240  # bytes of the fingerprint that are kept and reported
 KEY_DIGITS: Final = 32  # hex
 
 
@@ -18,7 +19,7 @@ def situation_of(trigger: str, scope: str, error_class: str, text: str) -> Situa
     """Return the situation of a trigger at a server or tool (`scope`), told apart by a diagnostic text."""
     found = fingerprint(text)
     parts = (trigger, scope, error_class)
-    return Situation(_key(*parts, found.exact), _key(*parts, found.masked), found.exact[:SHOWN])
+    return Situation(_key(*parts, found.exact), _key(*parts, found.masked), clip_bytes(found.exact, SHOWN))
 
 
 def situation_data(situation: Situation) -> dict[str, str | None]:

@@ -1,0 +1,139 @@
+"""The state of a run stays small whatever its tools say: 64 KB in all, 8 KB of it for activation."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernel.core.bounds import (
+    ACTIVATION_BYTES,
+    DEFERRED_LIMIT,
+    PROCESSED_LIMIT,
+    STATE_BYTES,
+    SUPPRESSED_LIMIT,
+    bounded,
+    clip_bytes,
+)
+from kernel.core.codec import from_json, to_json
+from kernel.core.state import ActivationState, RunState, Suppressed
+from kernel.messages import (
+    ContinueAsNew,
+    Finish,
+    HintAnswer,
+    HintsArrived,
+    Limits,
+    OperationFinished,
+    Resumed,
+    Switches,
+)
+from kernel.testing import hint
+from tests.kernel.core_run import SPEC, CoreRun
+
+
+def size(value: RunState | ActivationState) -> int:
+    return len(to_json(value).encode())
+
+
+TEXTS = {
+    "ascii": "error kind {n}: " + "y" * 9_000,
+    "cyrillic": "ошибка вида {n}: " + "ж" * 9_000,
+    "emoji": "🙈" * 9_000,
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_turn_of_many_failures_stays_small(kind: str) -> None:
+    """32 calls that all fail at length, a background operation for each second one, a long task: under 64 KB."""
+    run = CoreRun(replace(SPEC, task=TEXTS[kind], switches=Switches()))
+    run.answer(*(hint(f"k-{n}", TEXTS[kind]) for n in range(8)))
+    for turn in range(3):
+        run.reply(*["shell", "git_status"] * 16)
+        for n in range(1, 33):
+            text = TEXTS[kind].replace("{n}", "abcdefghijklmnopqrstuvwxyz"[n % 26] * (turn + 1))[:4_096]
+            if n % 2:
+                run.fail(f"c{n}", text, error_class="exit_nonzero", effect="uncertain")
+            else:
+                run.finish(f"c{n}", excerpt=text, operation_id=f"op-{turn}-{n}")
+        for n in range(2, 33, 2):
+            if run.state.phase == "calling":
+                run.see(OperationFinished(run.tick(), f"op-{turn}-{n}", "failed", "none", "x", text, text))
+        run.answer_if_asked(*(hint(f"k-{turn}-{n}", TEXTS[kind]) for n in range(8)))
+    assert max(size(state) for state in run.states) < STATE_BYTES
+    assert max(size(state.activation) for state in run.states) < ACTIVATION_BYTES
+    assert all("y" * 5_000 not in to_json(state) for state in run.states), "no full output is carried"
+
+
+def test_a_long_run_of_new_errors_stays_small() -> None:
+    """200 turns, each with a new error and eight offers, limits wide open: bounded, and the oldest is forgotten."""
+    limits = Limits(
+        max_turns=10_000,
+        activations_per_run=9_999,
+        activations_per_tool=9_999,
+        tokens_per_run=10**9,
+        turns_per_workflow=10,
+    )
+    run = CoreRun(replace(SPEC, limits=limits))
+    names = [f"{a}{b}" for a in "bcdfghjklmnpqrstvwxyz" for b in "bcdfghjklmnpqrstvwxyzaeiou"][:200]
+    for name in names:
+        run.turn_failing(("shell", f"fatal: {name} is broken"), ("sql", f"fatal: {name} is bad"), ("sql", f"no {name}"))
+        assert run.state.phase == "searching"
+        run.answer(*(hint(f"knowledge-{name}-{n}", "word " * 400) for n in range(8)))
+        if any(isinstance(command, ContinueAsNew) for command in run.commands):
+            carried = to_json(run.state)
+            assert len(carried) < 12_000
+            assert from_json(RunState, carried) == run.state
+            run.see(Resumed(run.tick()))
+    activation = run.state.activation
+    assert size(activation) < ACTIVATION_BYTES
+    assert 50 < len(activation.processed) <= PROCESSED_LIMIT
+    assert activation.processed[-1][1] > 500
+    assert len(activation.suppressed) <= SUPPRESSED_LIMIT
+    assert len(activation.deferred) <= DEFERRED_LIMIT
+
+
+def test_what_is_forgotten_first() -> None:
+    """Over 8 KB the oldest suppressed goes, then the oldest situation; issued ids never do."""
+    full = ActivationState(
+        issued=tuple(f"k-{n}" for n in range(40)),
+        processed=tuple((f"{n:016x}", n) for n in range(300)),
+        suppressed=tuple(Suppressed(f"k-{n}", 1, "run_tokens", 500) for n in range(50)),
+    )
+    kept = bounded(full)
+    assert size(kept) <= ACTIVATION_BYTES
+    assert kept.issued == full.issued
+    assert kept.processed[-1] == full.processed[-1]
+    assert kept.processed == full.processed[-len(kept.processed) :]
+    assert kept.suppressed == full.suppressed[len(full.suppressed) - len(kept.suppressed) :]
+    assert bounded(kept) == kept
+
+
+def test_many_waiting_events_are_sent_before_the_boundary() -> None:
+    """A long turn reports in between, ahead of what it does next, and no event is lost or sent twice."""
+    run = CoreRun()
+    run.reply(*["shell"] * 32)
+    for n in range(1, 33):
+        commands = run.fail(f"c{n}", "fatal: " + "x" * 4_000)
+        names = [type(command).__name__ for command in commands]
+        assert names in (["RunTool"], ["SendEvents", "RunTool"], ["SendEvents", "FetchHints"], ["FetchHints"])
+    run.answer()
+    run.reply()
+    assert isinstance(run.commands[-1], Finish)
+    assert [event.seq for event in sorted(run.events, key=lambda event: event.seq)] == list(
+        range(1, len(run.events) + 1)
+    )
+
+
+@pytest.mark.parametrize(("text", "limit"), [("abc", 2), ("жжж", 3), ("🙈🙈", 5), ("\ud800abc", 2), ("ok", 9)])
+def test_a_cut_is_never_inside_a_character(text: str, limit: int) -> None:
+    """The cut text fits in bytes and is the beginning of the text."""
+    cut = clip_bytes(text, limit)
+    assert len(cut.encode("utf-8", "replace")) <= limit
+    assert text.encode("utf-8", "replace").decode().startswith(cut)
+
+
+def test_answers_of_other_sizes_are_not_carried() -> None:
+    """A whole answer of Observation leaves nothing in the state but ids and sizes."""
+    run = CoreRun()
+    run.turn_failing(("shell", "fatal: no"))
+    answer = HintAnswer("r-1:a1", "success", tuple(hint(f"k-{n}", "secret recipe " * 90) for n in range(8)))
+    run.see(HintsArrived(run.tick(), run.tick(), (answer,)))
+    assert "secret recipe" not in to_json(run.state)
