@@ -305,6 +305,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
                 "every candidate: knowledge_id, revision, rank, state, proposition, matched_by, "
                 "scores, tokens, hold_reason (absent for an offered one)",
             ),
+            "n_unlisted": _may("int", "candidates held back beyond those listed"),
         },
         {"trigger": "tool.failed", "algorithm_version": "lexical-entity-topic.v2", "n_retrieved": 5, "n_offered": 3},
     ),

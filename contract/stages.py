@@ -53,6 +53,7 @@ SKIP_REASONS: Final[Words] = {
 # Why Observation held a candidate back: it was retrieved and never offered.
 HOLD_REASONS: Final[Words] = {
     "already_issued": "its text already stands in this run's history",
+    "offered_in_batch": "an earlier search of the same boundary was offered it",
     "suppressed": "it was dropped earlier in this run and nothing has changed since",
     "retired": "it was invalidated, superseded or corrected",
     "ineligible_state": "its lifecycle state does not allow offering",

@@ -48,8 +48,7 @@ def query_keys(project_id: int, query: HintQuery) -> tuple[list[str], list[str]]
     names = [v2.name_of(name).split() for name in (*v2.named(query), *query.topics)]
     starts = {*text, *(f"{one} {two}" for one, two in zip(text, text[1:], strict=False))}
     starts |= {" ".join(name[:2]) for name in names if name}
-    shared = v2.terms(v2.happened(query)) | v2.terms(query.query)
-    return _keys(project_id, starts, set()), _keys(project_id, set(), shared)
+    return _keys(project_id, starts, set()), _keys(project_id, set(), set().union(*v2.lines_of(query)))
 
 
 def _keys(project_id: int, starts: set[str], terms: set[str]) -> list[str]:
@@ -67,7 +66,7 @@ def fetch(project_id: int, query: HintQuery) -> list[ItemView]:
         "starts": starts,
         "terms": terms,
         "keys": [*starts, *terms],
-        "needed": v2.shared_terms_needed(query),
+        "needed": v2.terms_needed(v2.lines_of(query)),
         "most": MOST,
     }
     with connection.cursor() as cursor:

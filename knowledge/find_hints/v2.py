@@ -3,10 +3,10 @@
 Frozen: answers given by this version must stay explainable, so a change is a new version (a test hashes this file).
 
 What decides is what happened: the diagnostic of a failed tool, the server and tool of a first call, the task at
-priming. A task was searched when its run began; later it may complete a match of what happened, never make one.
+priming. A task was searched when its run began; at runtime it is searched again only when nothing else is given.
 Tiers: 0 an entity of the item is named by the query or stands whole in what happened; 1 a topic is the query's;
 2 a whole phrase of two tokens or more: an error example in what happened, or what happened in the rule; 3 two
-shared terms (one when the query has only one). Order: tier, kind, state, id. (Seed 001 §9, §20.)
+terms shared with one line of it (one when there is only one). Order: tier, kind, state, id. (Seed 001 §9, §20.)
 """
 
 import re
@@ -42,7 +42,8 @@ COMMON_WORDS = """
     error errors failed failure failing fatal warning invalid line file files directory folder path command commands
     usage help see use used using run running exit_nonzero exit code status output input message traceback recent call
     last first next new old please try again name named found unable missing already exists such before after only
-    into out up down over under more most other also still same set make made get one two
+    into out up down over under more most other another also still yet same too many them following set make made get
+    one two usr bin local home tmp tool executing list
     ошибка ошибки файл файла файлы команда команды строка строки каталог папка путь имя
 """
 COMMON = frozenset(COMMON_WORDS.split())
@@ -81,7 +82,7 @@ def named(query: HintQuery) -> set[str]:
 def entities_of(item: ItemView) -> tuple[str, ...]:
     """Return what an item is about by name: its entities, and the server whose first call it is for."""
     practice = item.trigger in ("", "mcp.first_call")
-    return (*item.entities, item.mcp_server) if practice and item.mcp_server else item.entities
+    return tuple(dict.fromkeys((*item.entities, item.mcp_server))) if practice and item.mcp_server else item.entities
 
 
 def terms_of(item: ItemView) -> set[str]:
@@ -89,9 +90,19 @@ def terms_of(item: ItemView) -> set[str]:
     return terms(" ".join((item.proposition, *item.entities, *item.topics)))
 
 
-def shared_terms_needed(query: HintQuery) -> int:
-    """Return how many terms an item must share: two, or the only one there is; a task adds to a short diagnostic."""
-    return min(2, len(terms(happened(query)) | terms(query.query)))
+def lines_of(query: HintQuery) -> list[set[str]]:
+    """Return the terms of each line that decides; words far apart in a long output say nothing together.
+
+    The result of a successful first call is data and describes nothing: none of its lines decides.
+    """
+    if query.trigger == "mcp.first_call":
+        return []
+    return [found for line in happened(query).splitlines() if (found := terms(line))]
+
+
+def terms_needed(lines: Sequence[set[str]]) -> int:
+    """Return how many terms an item must share with a line: two, or the only one there is."""
+    return min(2, len(set().union(*lines)))
 
 
 def find(query: HintQuery, items: Iterable[ItemView], replacements: Mapping[str, ItemView]) -> Findings:
@@ -109,34 +120,22 @@ def find(query: HintQuery, items: Iterable[ItemView], replacements: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A query made ready: what happened as tokens with their places, its terms, those of the task, what it names."""
+    """A query made ready: what happened as tokens with their places and as lines of terms, and what it names."""
 
     text: tuple[str, ...]
     places: Mapping[str, Sequence[int]]
-    terms: frozenset[str]
-    task_terms: frozenset[str]
+    lines: Sequence[set[str]]
     names: frozenset[str]
     topics: frozenset[str]
-    n_needed: int
 
     @classmethod
     def of(cls, query: HintQuery) -> "_Asked":
-        text = happened(query)
-        words = tuple(tokens(text))
+        words = tuple(tokens(happened(query)))
         places: dict[str, list[int]] = {}
         for place, word in enumerate(words):
             places.setdefault(word, []).append(place)
-        # The result of a successful first call is data, not a description of anything: its words do not count.
-        own = set() if query.trigger == "mcp.first_call" else terms(text)
-        return cls(
-            words,
-            places,
-            frozenset(own),
-            frozenset(terms(query.query)),
-            frozenset(named(query)),
-            frozenset(map(name_of, query.topics)),
-            shared_terms_needed(query),
-        )
+        topics = frozenset(map(name_of, query.topics))
+        return cls(words, places, lines_of(query), frozenset(named(query)), topics)
 
     def holds(self, phrase: Sequence[str]) -> bool:
         """Return whether the tokens of `phrase` stand in what happened, in a row."""
@@ -163,8 +162,8 @@ def _match(asked: _Asked, item: ItemView) -> _Match | None:
     if phrase:
         reasons.append((2, phrase))
     own = terms_of(item)
-    shared = own & asked.terms
-    if shared and len(shared | (own & asked.task_terms)) >= asked.n_needed:
+    shared = max((own & line for line in asked.lines), key=len, default=set())
+    if shared and len(shared) >= terms_needed(asked.lines):
         shown = sorted(shared)[:TERMS_SHOWN]
         reasons.append((3, f"terms:{', '.join(shown)}"))
     if not reasons:

@@ -10,6 +10,7 @@ from knowledge.find_hints.findings import HintQuery
 QUERY_LIMIT: Final = 4_096  # code points
 TOOL_RESULT_LIMIT: Final = 8_192  # code points
 ID_LIMIT: Final = 200  # code points
+ACTIVATION_ID_LIMIT: Final = 190  # code points; the ids of its events are a little longer
 LIST_LIMIT: Final = 1_000  # entries of one list
 MAX_HINTS: Final = 20
 DEFAULT_HINTS: Final = 8
@@ -30,9 +31,9 @@ class StrictSerializer(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
-def _id(**options: Any) -> serializers.CharField:
+def _id(limit: int = ID_LIMIT, **options: Any) -> serializers.CharField:
     return serializers.CharField(
-        max_length=ID_LIMIT, allow_blank=True, allow_null=True, trim_whitespace=False, required=False, **options
+        max_length=limit, allow_blank=True, allow_null=True, trim_whitespace=False, required=False, **options
     )
 
 
@@ -76,7 +77,7 @@ class HintRequestSerializer(StrictSerializer):
     mcp_server = _id()
     error_class = _id()
     activation_source_id = _id()
-    activation_id = _id()
+    activation_id = _id(ACTIVATION_ID_LIMIT)
     embedding = serializers.ListField(
         child=serializers.FloatField(), max_length=EMBEDDING_LIMIT, required=False, allow_null=True
     )
@@ -85,20 +86,27 @@ class HintRequestSerializer(StrictSerializer):
     def to_query(self, new_activation_id: str) -> HintQuery:
         """Return the validated request as a question to FindHints; `limit` 0 means the default."""
         given = self.validated_data
-        text = {name: given.get(name) or "" for name in ("query", "tool", "mcp_server", "tool_result", "error_class")}
+
+        def text(name: str) -> str:
+            return given.get(name) or ""
+
         return HintQuery(
             run_id=given["run"],
-            activation_id=given.get("activation_id") or new_activation_id,
+            activation_id=text("activation_id") or new_activation_id,
             trigger=given["trigger"],
-            source_event_id=given.get("activation_source_id") or "",
-            task_id=given.get("task") or "",
-            actor_id=given.get("actor") or "",
-            team_root=given.get("team_root") or "",
+            query=text("query"),
+            tool=text("tool"),
+            mcp_server=text("mcp_server"),
+            tool_result=text("tool_result"),
+            error_class=text("error_class"),
+            source_event_id=text("activation_source_id"),
+            task_id=text("task"),
+            actor_id=text("actor"),
+            team_root=text("team_root"),
             entities=tuple(given["entities"]),
             topics=tuple(given["topics"]),
             active_skills=tuple(given["active_skills"]),
             issued=tuple(given["issued_knowledge_ids"]),
             suppressed=tuple(given["suppressed_knowledge_ids"]),
             limit=given["limit"] or DEFAULT_HINTS,
-            **text,
         )

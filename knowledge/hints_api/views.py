@@ -5,7 +5,6 @@ import uuid
 from typing import Any, Final
 
 from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -13,6 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from ingest.authentication import HasScope
+from ingest.bodies import read_body
 from ingest.error_answers import RETRY_SECONDS, error_body
 from ingest.errors import IngestError
 from ingest.models import ApiKey
@@ -23,6 +23,10 @@ from knowledge.hints_api.serializers import HintRequestSerializer
 from knowledge.offering import answer_all
 
 BATCH_LIMIT: Final = 20  # activations of one boundary
+MAX_NESTING: Final = 8  # containers; a request has three
+RUN_PART: Final = 150  # code points of the run id that a generated activation id begins with
+LIMIT_CODES: Final = ("max_length", "max_value", "min_value")
+REQUESTS_SCHEMA: Final = {"type": "object", "properties": {"requests": {"type": "array", "items": {"type": "object"}}}}
 
 
 class HintsView(APIView):
@@ -83,43 +87,38 @@ def paused() -> Response:
 
 def decode(request: Request) -> dict[str, Any]:
     """Return the request's JSON object, made storable. Raises IngestError (400, 413)."""
-    limit = settings.HINTS_MAX_BODY_BYTES
-    too_large = IngestError("body_too_large", 413, f"the body is over {limit} bytes; send less text", limit=limit)
-    try:
-        raw = request._request.body
-    except RequestDataTooBig:
-        raise too_large from None
-    if len(raw) > limit:
-        raise too_large
+    raw = read_body(request, settings.HINTS_MAX_BODY_BYTES)
     try:
         value = json.loads(raw)
     except RecursionError:
         raise IngestError("too_nested", 400, "the body is nested too deeply to be read") from None
     except ValueError as error:
         place = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
-        raise IngestError("bad_json", 400, f"the body is not valid JSON{place}") from None
+        raise IngestError("bad_json", 400, f"the body is not valid JSON in UTF-8{place}") from None
     if not isinstance(value, dict):
         raise IngestError("bad_body", 400, "the body must be a JSON object")
-    return dict(clean_value(value, Repairs(), max_nesting=8, max_key_bytes=settings.INGEST_MAX_KEY_BYTES))
+    return dict(clean_value(value, Repairs(), max_nesting=MAX_NESTING, max_key_bytes=settings.INGEST_MAX_KEY_BYTES))
 
 
 def parse_request(raw: Any, key: ApiKey, prefix: str = "") -> HintQuery:
-    """Return one checked request. Raises IngestError naming the field: 422 for a length, 403 for a project, else 400."""
+    """Return one checked request.
+
+    Raises IngestError naming the field: 422 with the limit that was passed, 403 for a foreign project, else 400.
+    """
     if not isinstance(raw, dict):
-        raise IngestError("bad_body", 400, f"{prefix or 'the body '}must be a JSON object".replace(". ", " "))
+        place = prefix.rstrip(".") or "the body"
+        raise IngestError("bad_body", 400, f"{place} must be a JSON object")
     serializer = HintRequestSerializer(data=raw)
     if not serializer.is_valid():
         field, code, detail = first_error(serializer.errors, prefix)
-        status = 422 if code in ("max_length", "max_value", "min_value") else 400
-        raise IngestError(
-            code if code == "unknown_field" else "invalid_field", status, f"{field}: {detail}", field=field
-        )
+        status = 422 if code in LIMIT_CODES else 400
+        word = "limit_exceeded" if status == 422 else "unknown_field" if code == "unknown_field" else "invalid_field"
+        raise IngestError(word, status, f"{field}: {detail}", field=field)
     slug = serializer.validated_data.get("project")
     if slug and slug != key.project.slug:
-        raise IngestError(
-            "wrong_project", 403, "project must be the key's own; use a key of that project", field="project"
-        )
-    return serializer.to_query(new_activation_id=f"{serializer.validated_data['run'][:150]}:{uuid.uuid4()}")
+        detail = "project must be the key's own; use a key of that project or leave the field out"
+        raise IngestError("wrong_project", 403, detail, field=f"{prefix}project")
+    return serializer.to_query(new_activation_id=f"{serializer.validated_data['run'][:RUN_PART]}:{uuid.uuid4()}")
 
 
 def first_error(errors: Any, prefix: str) -> tuple[str, str, str]:
