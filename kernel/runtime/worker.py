@@ -120,8 +120,8 @@ async def main() -> int:
         logging.getLogger(name).setLevel(logging.WARNING)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop.set)
+    for asked in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(asked, stop.set)
     try:
         await serve(worker_config(), stop)
     except ConfigError as error:
