@@ -14,7 +14,8 @@ _NO_SECRET: Final = frozenset(
     (
         "none", "null", "nil", "true", "false", "undefined", "empty", "missing", "required", "optional", "invalid",
         "incorrect", "wrong", "expired", "hidden", "masked", "redacted", "denied", "failed", "str", "string", "bytes",
-        "int", "number", "bool", "object", "any", "self", "yes", "no", "unset", "unknown", "enabled", "disabled",
+        "int", "number", "bool", "key", "value", "object",
+        "any", "self", "yes", "no", "unset", "unknown", "enabled", "disabled",
     )
 )  # fmt: skip
 _PLACEHOLDER: Final = re.compile(
