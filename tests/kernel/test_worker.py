@@ -306,3 +306,27 @@ async def test_an_unusable_database_ends_the_worker(kernel: Kernel) -> None:
     log = kernel.log.read_text()
     assert "KERNEL_DATABASE_URL does not lead to a usable database" in log
     assert "hunter2" not in log
+
+
+async def test_a_demo_is_started_from_the_command_line(kernel: Kernel) -> None:
+    """The command prints the run's id and, asked to wait, how it ended; the same id is not started twice."""
+    await kernel.start()
+    run_id = kernel.run_id("demo")
+    command = [sys.executable, "-m", "kernel.runtime.start", "--demo", "release-package", "--run-id", run_id, "--wait"]
+    said = []
+    for _ in range(2):
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=SOURCE,
+            env=kernel.environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await asyncio.wait_for(process.communicate(), 60)
+        said.append((process.returncode, output.decode()))
+    assert said[0] == (
+        0,
+        f"{run_id}\ncompleted: I could not record the release: git wants an author and I know none.\n",
+    )
+    assert said[1][0] == 2
+    assert "exists already" in said[1][1]
