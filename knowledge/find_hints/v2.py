@@ -178,7 +178,7 @@ def _phrase_reason(asked: _Asked, item: ItemView) -> str:
     words = tokens(item.proposition)
     count = len(asked.text)
     rows = (tuple(words[place : place + count]) for place in range(len(words) - count + 1))
-    return "phrase:query" if count >= 2 and asked.text in rows else ""
+    return "phrase:query" if asked.lines and count >= 2 and asked.text in rows else ""
 
 
 def _in_its_place(retired: _Match, other: ItemView, found: _Match | None) -> _Match:
