@@ -1,6 +1,7 @@
 """`POST /v1/events` and its neighbours over HTTP: statuses, error texts, and that a refusal changes nothing."""
 
 import gzip
+import io
 import json
 import zlib
 from typing import Any
@@ -303,3 +304,138 @@ def test_event_schemas_are_published(sender: Sender) -> None:
     """Each type's JSON Schema can be read without a key."""
     schemas = Client().get("/v1/event-types").json()["results"]
     assert "holdout" in schemas["hint.delivery"]["properties"]["drop_reason"]["enum"]
+
+
+def test_empty_batch_is_fine(sender: Sender) -> None:
+    """A sender with nothing to say has done nothing wrong."""
+    response = sender.post({"events": []})
+    assert (response.status_code, response.json()) == (
+        200,
+        {"accepted": 0, "duplicates": 0, "conflicts": 0, "rejected": []},
+    )
+
+
+def test_poison_in_one_event_costs_no_other(sender: Sender) -> None:
+    """Cases 1, 9, 18: bottomless nesting, bytes that are no UTF-8 and endless digits stay their own event's matter."""
+    head = b'{"run_id":"r-1","type":"x","occurred_at":"2026-11-30T03:00:00Z","event_id":"%d","data":{"v":%s}}'
+    values = [
+        b"1",
+        b"[" * 5_000 + b"]" * 5_000,
+        b'"\xff\xfe"',
+        b"7" * 10_000,
+        b"NaN",
+        b"{" + b'"a":{' * 999 + b"}" * 1_000,
+    ]
+    body = b'{"events":[' + b",".join(head % (number, value) for number, value in enumerate(values)) + b"]}"
+    response = sender.post(body)
+    assert (response.status_code, response.json()["accepted"]) == (200, len(values))
+    repairs = dict(Event.objects.values_list("event_id", "repairs"))
+    assert [repairs[str(number)] for number in range(len(values))] == [
+        None,
+        ["nesting"],
+        ["surrogate"],
+        ["big_integer"],
+        ["non_finite"],
+        ["nesting"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("hint.outcome", {"outcome": "helpful", "note": "good\x00", "by": "owner\x00"}),
+        ("hint.delivery", {"stage": "dropped", "needed": 1, "message_hash": "\x00"}),
+        ("tool.failed", {"detail": "Traceback\x00 …", "error_class": "\x00"}),
+        (
+            "model.requested",
+            {"n_messages": 1, "new_messages": [{"role": "user", "text": "a\x00\ud83d", "calls": ["\x00"]}]},
+        ),
+    ],
+)
+def test_nul_in_any_text_is_stored(sender: Sender, kind: str, data: dict[str, Any]) -> None:
+    """Cases 2, 4, 6: notes, reasons, stack traces and message bodies."""
+    assert sender.post({"events": [event(1, type=kind, data=data)]}).json()["accepted"] == 1
+    assert "nul" in Event.objects.get().repairs
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/x-protobuf", "*/*", "nonsense"])
+def test_answer_is_json_whatever_is_asked_for(sender: Sender, accept: str) -> None:
+    """Case 30: an exporter's Accept header is no reason to refuse its events."""
+    response = sender.post({"events": [event(1)]}, Accept=accept)
+    assert (response.status_code, response.headers["Content-Type"]) == (200, "application/json")
+
+
+def test_own_causes_and_cycles_are_stored(sender: Sender) -> None:
+    """Case 20: an event that causes itself, or two that cause each other, are kept as told."""
+    causes = {1: 1, 2: 3, 3: 2, 4: 99}
+    events = [event(number, caused_by=f"r-1:{cause}") for number, cause in causes.items()]
+    assert sender.post({"events": events}).json()["accepted"] == len(causes)
+    assert dict(Event.objects.values_list("event_id", "caused_by")) == {
+        f"r-1:{number}": f"r-1:{cause}" for number, cause in causes.items()
+    }
+
+
+def test_long_chain_of_causes_is_stored(sender: Sender) -> None:
+    """Case 16: a chain of 5,000 is like any other run."""
+    for start in range(0, 5_000, 1_000):
+        events = [event(number, caused_by=f"r-1:{number - 1}") for number in range(start, start + 1_000)]
+        assert sender.post({"events": events}).json()["accepted"] == 1_000
+    assert Run.objects.get().last_arrival == Event.objects.count() == 5_000
+
+
+def chunked(sender: Sender, body: bytes) -> Any:
+    """Post without Content-Length, as a server passes a chunked body on: a stream that it ends itself."""
+    environ = {
+        "REQUEST_METHOD": "POST",
+        "PATH_INFO": URL,
+        "CONTENT_TYPE": "application/json",
+        "HTTP_AUTHORIZATION": f"Bearer {sender.raw}",
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.input_terminated": True,
+    }
+    return sender.client.request(**environ)
+
+
+def test_chunked_body_is_read_within_the_limit(sender: Sender, settings: Any) -> None:
+    """A sender that does not know its length beforehand is read as well, and bounded as well."""
+    settings.INGEST_MAX_BODY_BYTES = 5_000
+    response = chunked(sender, json.dumps({"events": [event(1, data={"v": "x" * 6_000})]}).encode())
+    refused(response, 413, "body_too_large")
+    assert chunked(sender, json.dumps({"events": [event(1)]}).encode()).json()["accepted"] == 1
+
+
+def test_rejects_by_scope_and_cursor(sender: Sender) -> None:
+    """A key that only sends sees its own rejects, a reading key the project's, page by page, newest first."""
+    only = Sender(sender.project, "ingest")
+    stranger = Sender(Project.objects.create(slug="beta", name="Beta"), "ingest", "read")
+    for who, number in ((sender, 1), (only, 2), (sender, 3), (stranger, 4)):
+        who.post({"events": [event(number, seq=-1)]})
+    assert [row["event_id"] for row in only.get("/v1/rejects").json()["results"]] == ["r-1:2"]
+    first = sender.get("/v1/rejects?limit=2").json()
+    rest = sender.get(f"/v1/rejects?limit=2&before={first['next']}").json()
+    assert [row["event_id"] for row in first["results"] + rest["results"]] == ["r-1:3", "r-1:2", "r-1:1"]
+    assert rest["next"] is None
+    assert first["results"][1]["key"] == only.key.prefix
+    watcher = Sender(sender.project, "observe")
+    assert watcher.get("/v1/rejects").status_code == 403
+
+
+def test_statements_do_not_grow_with_the_batch(sender: Sender) -> None:
+    """A thousand events take as many statements as one."""
+    counts = []
+    for first, size in ((0, 1), (1, 1), (2, 998)):
+        with CaptureQueriesContext(connections["default"]) as queries:
+            sender.post({"events": [event(number) for number in range(first, first + size)]})
+        counts.append(len(queries))
+    assert counts[1] == counts[2] == 8
+
+
+def test_openapi_document_names_every_address_and_limit_of_a_field() -> None:
+    """The document is served without a key and describes the events as they are checked."""
+    document = json.loads(Client().get("/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"}).content)
+    assert {"/v1/events", "/v1/runs/{run_id}/events", "/v1/rejects", "/v1/event-types"} <= set(document["paths"])
+    post = document["paths"]["/v1/events"]["post"]
+    item = post["requestBody"]["content"]["application/json"]["schema"]["properties"]["events"]["items"]
+    assert item["properties"]["event_id"]["maxLength"] == 200
+    assert {"200", "207", "400", "401", "403", "413", "415", "503"} <= set(post["responses"])
+    assert document["components"]["securitySchemes"]["ApiKey"]["scheme"] == "bearer"
