@@ -27,7 +27,7 @@ from kernel.messages import (
 from kernel.testing import hint
 from tests.kernel.core_run import SPEC, CoreRun
 
-KINDS = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliet", "kilo", "lima", "mike"]
+KINDS = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike".split()  # noqa: SIM905
 
 
 def errors(tool: str, *kinds: str) -> list[tuple[str, str]]:

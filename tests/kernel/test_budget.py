@@ -1,4 +1,4 @@
-"""Selection within a budget: order kept, sizes measured on the finished block, every drop with the numbers behind it."""
+"""Selection within a budget: order kept, sizes measured on the finished block, every drop with its numbers."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,16 +1,19 @@
 """What each trigger takes for a reason to search, and what it does not, judged on the outcomes of a turn."""
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
 
+from kernel.core.codec import from_json, to_json
+from kernel.core.state import RunState
 from kernel.core.triggers import RUNTIME_TRIGGERS, START_TRIGGERS
 from kernel.core.triggers.facts import Facts, Happened
 from kernel.core.triggers.mcp_first_call import McpFirstCall
 from kernel.core.triggers.priming import Priming
 from kernel.core.triggers.tool_failed import ToolFailed
-from kernel.messages import OperationFinished, Switches, ToolStatus
-from tests.kernel.core_run import CoreRun
+from kernel.messages import Limits, OperationFinished, Resumed, Switches, ToolStatus
+from tests.kernel.core_run import SPEC, CoreRun
 from tests.kernel.test_activation import told
 
 
@@ -48,7 +51,7 @@ def test_a_success_that_says_error_is_no_failure() -> None:
     ],
 )
 def test_first_calls(turn: list[Happened], met: tuple[str, ...], places: list[int]) -> None:
-    """The first executed call to a server fires when it succeeded; a refused one is none, without a key there is none."""
+    """The first executed call to a server fires when it succeeded; a refused one and one without a key are none."""
     assert [reason.place for reason in McpFirstCall().reasons(Facts(tuple(turn), met))] == places
 
 
@@ -150,6 +153,19 @@ def test_an_operation_of_a_server_makes_it_met_when_it_ends() -> None:
     run.finish("c1")
     (request,) = run.fetch().requests
     assert (request.trigger, request.mcp_server, request.tool_result) == ("mcp.first_call", "git", "cloned")
+
+
+def test_an_operation_outlives_continue_as_new() -> None:
+    """What was started before a new workflow run took over is told and searched for after it."""
+    run = CoreRun(replace(SPEC, limits=Limits(turns_per_workflow=1)))
+    started(run)
+    assert run.state.phase == "continuing"
+    run.state = from_json(RunState, to_json(run.state))
+    run.see(Resumed(run.tick()))
+    run.see(ended(run, diagnostic="fatal: no -lz"))
+    run.reply("sql")
+    run.finish("c1")
+    assert [request.tool_result for request in run.fetch().requests] == ["fatal: no -lz"]
 
 
 def test_an_unknown_operation_changes_nothing() -> None:
