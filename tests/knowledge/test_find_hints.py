@@ -19,7 +19,9 @@ FILES = {"lexical-entity-topic.v2": Path(v2.__file__)}
 
 
 def make_item(knowledge_id: str, proposition: str = "", **fields: object) -> ItemView:
-    item = ItemView(knowledge_id, 1, "claim", "confirmed", proposition or f"Rule {knowledge_id * 3}: `act-{knowledge_id * 3}`.")
+    item = ItemView(
+        knowledge_id, 1, "claim", "confirmed", proposition or f"Rule {knowledge_id * 3}: `act-{knowledge_id * 3}`."
+    )
     return replace(item, **fields)  # type: ignore[arg-type]
 
 

@@ -24,7 +24,7 @@ FOREIGN_ERRORS = [
     "TypeError: unsupported operand type(s) for +: 'int' and 'str'",
     "IndexError: list index out of range",
     "parse error: Invalid numeric literal at line 1, column 3",
-    "jq: error (at <stdin>:1): Cannot index array with string \"a\"",
+    'jq: error (at <stdin>:1): Cannot index array with string "a"',
     "grep: Unmatched ( or \\(",
     "sed: -e expression #1, char 5: unterminated `s' command",
     "bash: line 1: kill: (999999) - No such process",

@@ -1,0 +1,260 @@
+"""The hints API: what it answers, what it refuses with which status, and that a refusal changes nothing."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from ingest.authentication import create_key
+from ingest.journal import read_events
+from ingest.models import Event, Project
+from knowledge.drafts import ItemDraft
+from knowledge.items import create_item
+from knowledge.models import HintAnswer
+
+URL = "/v1/observations/hints"
+BATCH = f"{URL}/batch"
+ERROR = "fatal: not a git repository (or any of the parent directories): .git"
+
+
+def make_project(slug: str) -> Project:
+    return Project.objects.create(slug=slug, name=slug)
+
+
+def add_item(project: Project, knowledge_id: str, **fields: Any) -> None:
+    draft = ItemDraft(knowledge_id, fields.pop("proposition", f"Rule {knowledge_id}: run `{knowledge_id}`."), **fields)
+    create_item(project, draft, by="tester", reason="test")
+
+
+@pytest.fixture
+def project(db: None) -> Project:
+    project = make_project("alpha")
+    add_item(project, "git-init", state="confirmed", entities=("not a git repository",), trigger="tool.failed")
+    add_item(project, "sprocket", state="confirmed", proposition="Sprocket jam: run `oil`.")
+    return project
+
+
+def key_for(project: Project, *scopes: str) -> str:
+    return create_key(project, "kernel", scopes or ("observe",))[1]
+
+
+def post(key: str, body: Any, url: str = URL) -> Any:
+    content = body if isinstance(body, bytes | str) else json.dumps(body)
+    return Client().post(url, content, content_type="application/json", headers={"Authorization": f"Bearer {key}"})
+
+
+def failed(**fields: Any) -> dict[str, Any]:
+    base = {
+        "run": "r-1",
+        "trigger": "tool.failed",
+        "tool": "shell",
+        "tool_result": ERROR,
+        "error_class": "exit_nonzero",
+    }
+    return {**base, "query": "Release the parser package", "activation_source_id": "r-1:7", **fields}
+
+
+def nothing_written() -> bool:
+    return not HintAnswer.objects.exists() and not Event.objects.exists()
+
+
+def test_answer_has_the_agreed_shape(project: Project) -> None:
+    """One hint with its identity, its match and its size, the block for existing kernels, counts by stage."""
+    answer = post(key_for(project), failed(activation_id="r-1:a1")).json()
+    (hint,) = answer["hints"]
+    assert answer["activation_id"] == "r-1:a1"
+    assert answer["algorithm_version"] == "lexical-entity-topic.v2"
+    assert answer["count"] == 1
+    assert (hint["hint_id"], hint["knowledge_id"], hint["revision"], hint["rank"]) == ("r-1:a1:h1", "git-init", 1, 1)
+    assert hint["matched_by"] == ["entity:not a git repository", "terms:git, repository"]
+    assert hint["state"] == "confirmed"
+    assert hint["tokens"] > 0
+    assert answer["context_block"]["type"] == "temporality.memory"
+    assert answer["context_block"]["items"][0]["knowledge_id"] == "git-init"
+    assert answer["counts"]["retrieved"] == answer["counts"]["offered"] == 1
+    assert answer["dropped"] == []
+
+
+def test_journal_tells_the_query_and_each_offer(project: Project) -> None:
+    """hint.query lists candidates and measures of the query without its text; hint.offered is the hint."""
+    post(key_for(project), failed(activation_id="r-1:a1", tool_result=f"{ERROR} marzipan", task="t-1"))
+    asked, offered = read_events(project.pk, "r-1")
+    assert (asked.type, asked.event_id, asked.caused_by, asked.task_id) == (
+        "hint.query",
+        "r-1:a1:query",
+        "r-1:7",
+        "t-1",
+    )
+    assert asked.data["trigger"] == "tool.failed"
+    assert asked.data["source_event_id"] == "r-1:7"
+    assert asked.data["n_retrieved"] == 1
+    assert asked.data["candidates"][0]["knowledge_id"] == "git-init"
+    assert asked.data["query_diagnostics"]["tool_result_length"] == len(ERROR) + 9
+    assert "marzipan" not in json.dumps(asked.data)
+    assert (offered.type, offered.event_id, offered.hint_id) == ("hint.offered", "r-1:a1:h1", "r-1:a1:h1")
+    assert (offered.knowledge_id, offered.activation_id) == ("git-init", "r-1:a1")
+    assert offered.data["proposition"] == "Rule git-init: run `git-init`."
+
+
+def test_no_hit_is_a_normal_answer(project: Project) -> None:
+    """Nothing that fits is 200 with no hints, and reported as empty."""
+    response = post(key_for(project), failed(tool_result="disk quota reached"))
+    assert (response.status_code, response.json()["hints"], response.json()["count"]) == (200, [], 0)
+    (asked,) = read_events(project.pk, "r-1")
+    assert asked.data["result"] == "empty"
+
+
+def test_request_of_before_runtime_triggers_still_works(project: Project) -> None:
+    """Without the newer fields a request is priming; an activation id is made for it."""
+    response = post(key_for(project), {"project": "alpha", "run": "r-1", "query": "a sprocket jam", "limit": 0})
+    answer = response.json()
+    assert [hint["knowledge_id"] for hint in answer["hints"]] == ["sprocket"]
+    assert answer["activation_id"].startswith("r-1:")
+    assert read_events(project.pk, "r-1")[0].data["trigger"] == "task.priming"
+
+
+def test_retry_gets_the_same_answer_and_writes_nothing_twice(project: Project) -> None:
+    """The activation id is the identity: knowledge changed in between changes no answer given."""
+    key = key_for(project)
+    first = post(key, failed(activation_id="r-1:a1")).json()
+    add_item(project, "another", state="confirmed", entities=("not a git repository",))
+    assert post(key, failed(activation_id="r-1:a1", query="other words")).json() == first
+    assert len(read_events(project.pk, "r-1")) == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_racing_retries_get_one_answer() -> None:
+    """Eight requests at once with one activation id: one answer, one hint.query, one hint.offered."""
+    project = make_project("alpha")
+    add_item(project, "git-init", state="confirmed", entities=("not a git repository",))
+    key = key_for(project)
+
+    def ask(_: int) -> Any:
+        try:
+            return post(key, failed(activation_id="r-1:a1")).json()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(8)))
+    assert all(answer == answers[0] for answer in answers)
+    assert [event.type for event in read_events(project.pk, "r-1")] == ["hint.query", "hint.offered"]
+
+
+def test_batch_answers_in_order_and_offers_nothing_twice(project: Project) -> None:
+    """What an earlier activation of the boundary was offered is held back from the later ones, with the reason."""
+    requests = [failed(activation_id=f"r-1:a{number}") for number in (1, 2)]
+    answers = post(key_for(project), {"requests": requests}, BATCH).json()["answers"]
+    assert [answer["activation_id"] for answer in answers] == ["r-1:a1", "r-1:a2"]
+    assert [answer["count"] for answer in answers] == [1, 0]
+    assert answers[1]["dropped"] == [{"knowledge_id": "git-init", "reason": "offered_in_batch"}]
+
+
+def test_issued_and_suppressed_are_held_back(project: Project) -> None:
+    """Knowledge in the history, and knowledge dropped before, is retrieved and not offered."""
+    key = key_for(project)
+    for field, reason in (("issued_knowledge_ids", "already_issued"), ("suppressed_knowledge_ids", "suppressed")):
+        answer = post(key, failed(**{field: ["git-init"]})).json()
+        assert (answer["count"], answer["dropped"][0]["reason"]) == (0, reason)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "field"),
+    [
+        (b"{", 400, "bad_json", None),
+        (b"\xff\xfe", 400, "bad_json", None),
+        (b"[1]", 400, "bad_body", None),
+        ({"run": "r", "colour": 1}, 400, "unknown_field", "colour"),
+        ({"run": "r", "budget": {"gold": 1}}, 400, "unknown_field", "budget.gold"),
+        ({"query": "x"}, 400, "invalid_field", "run"),
+        ({"run": ""}, 400, "invalid_field", "run"),
+        ({"run": "r", "trigger": "full.moon"}, 400, "invalid_field", "trigger"),
+        ({"run": "r", "entities": "git"}, 400, "invalid_field", "entities"),
+        ({"run": "r", "query": "x" * 4097}, 422, "limit_exceeded", "query"),
+        ({"run": "r", "tool_result": "я" * 8193}, 422, "limit_exceeded", "tool_result"),
+        ({"run": "r", "limit": 21}, 422, "limit_exceeded", "limit"),
+        ({"run": "r", "activation_id": "a" * 191}, 422, "limit_exceeded", "activation_id"),
+        ({"run": "r", "project": "beta"}, 403, "wrong_project", "project"),
+    ],
+)
+def test_refusals_name_the_field_and_change_nothing(
+    project: Project, body: Any, status: int, code: str, field: str | None
+) -> None:
+    """Each bad request has its status and code, names the field, and leaves no trace."""
+    response = post(key_for(project), body)
+    answer = response.json()
+    assert (response.status_code, answer["code"], answer.get("field")) == (status, code, field)
+    assert field is None or field in answer["detail"]
+    assert nothing_written()
+
+
+def test_limits_are_counted_in_code_points_and_named(project: Project) -> None:
+    """8,192 characters of two or four bytes pass; one more is refused with the number."""
+    key = key_for(project)
+    assert post(key, failed(tool_result="я" * 8192, query="🙂" * 4096)).status_code == 200
+    assert "4096" in post(key, failed(query="x" * 4097)).json()["detail"]
+    assert "8192" in post(key, failed(tool_result="🙂" * 8193)).json()["detail"]
+
+
+def test_body_over_the_limit_is_413(project: Project) -> None:
+    """A body over 1 MiB is refused before it is read as JSON."""
+    response = post(key_for(project), failed(tool_result="x" * (1024 * 1024)))
+    assert (response.status_code, response.json()["code"]) == (413, "body_too_large")
+    assert nothing_written()
+
+
+def test_keys_are_checked(project: Project) -> None:
+    """No or an unknown key is 401, a key without the scope 403."""
+    assert post("tk_unknown", failed()).status_code == 401
+    assert Client().post(URL, "{}", content_type="application/json").status_code == 401
+    assert post(key_for(project, "ingest", "read"), failed()).status_code == 403
+    assert nothing_written()
+
+
+def test_paused_project_answers_503_and_when_to_come_back(project: Project) -> None:
+    """While hints are paused both forms answer 503 with Retry-After and write nothing."""
+    key = key_for(project)
+    Project.objects.filter(pk=project.pk).update(hints_paused=True)
+    for url, body in ((URL, failed()), (BATCH, {"requests": [failed()]})):
+        response = post(key, body, url)
+        assert (response.status_code, response.json()["code"]) == (503, "hints_paused")
+        assert int(response.headers["Retry-After"]) > 0
+    assert nothing_written()
+
+
+@pytest.mark.parametrize("requests", [None, [], "x", [{}] * 21])
+def test_batch_of_a_wrong_shape_is_400(project: Project, requests: Any) -> None:
+    """A batch has 1 to 20 requests."""
+    response = post(key_for(project), {"requests": requests}, BATCH)
+    assert (response.status_code, response.json()["field"]) == (400, "requests")
+    assert nothing_written()
+
+
+def test_batch_names_the_request_that_is_wrong(project: Project) -> None:
+    """One bad request refuses the whole batch, before anything is searched."""
+    response = post(key_for(project), {"requests": [failed(), failed(colour=1)]}, BATCH)
+    assert (response.status_code, response.json()["field"]) == (400, "requests[1].colour")
+    assert nothing_written()
+
+
+def test_projects_see_nothing_of_each_other(project: Project) -> None:
+    """Neither items nor kept answers cross projects, even with equal run, activation and item ids."""
+    other = make_project("beta")
+    add_item(other, "beta-only", state="confirmed", entities=("not a git repository",))
+    mine = post(key_for(project), failed(activation_id="r-1:a1")).json()
+    theirs = post(key_for(other), failed(activation_id="r-1:a1")).json()
+    assert [hint["knowledge_id"] for hint in mine["hints"]] == ["git-init"]
+    assert [hint["knowledge_id"] for hint in theirs["hints"]] == ["beta-only"]
+    assert {event.knowledge_id for event in read_events(other.pk, "r-1")} == {None, "beta-only"}
+
+
+@pytest.mark.parametrize(
+    "text", ["'; DROP TABLE x; --", "-b --not \\ & | :*", "\x00nul", "🙂" * 2000, "не найден " * 500]
+)
+def test_hostile_text_is_answered(project: Project, text: str) -> None:
+    """Text of any kind is searched as text."""
+    answer = post(key_for(project), failed(tool_result=f"{text}\n{ERROR}")).json()
+    assert [hint["knowledge_id"] for hint in answer["hints"]] == ["git-init"]
