@@ -10,7 +10,6 @@ from django.db.models.functions import Now
 
 from contract import stages
 from ingest.models import Project
-from knowledge.drafts import KINDS
 
 STATES = list(stages.ITEM_STATES.items())
 
