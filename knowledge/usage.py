@@ -3,9 +3,9 @@
 Used: a later call holds the words of an action the hint names (its code in backticks), among them one that no
 call held before the hint was injected. Ignored: the run is over and no call, nor the answer, did.
 Resolved (failures only): among the next three executed calls none fails in the same situation, and one of the same
-tool that repeats the failed call ends well. Outcome: acted on and resolved is helpful, acted on and failed the
-same way is harmful, not acted on by then is neutral. What cannot be told stays open; what a runtime or a person
-reported wins. (Seed 001 §3, §10.3, §13.)
+tool that repeats the failed call gets past it: it ends well, or fails in another situation.
+Outcome: acted on and resolved is helpful, acted on and failed the same way is harmful, not acted on by then is
+neutral. What cannot be told stays open; what a runtime or a person reported wins. (Seed 001 §3, §10.3, §13.)
 """
 
 import re
@@ -127,14 +127,16 @@ def _shown(call: Call) -> dict[str, Any]:
 
 def _resolved(row: Row, judged: Sequence[Call], record: Record) -> tuple[bool | None, str | None]:
     situation = row.get("situation_class")
+    met = {call.index: record.situation_of.get(call.ended_event_id or "") for call in judged if call.status == "failed"}
     for call in judged:
-        if call.status == "failed" and situation and record.situation_of.get(call.ended_event_id or "") == situation:
+        if situation and met.get(call.index) == situation:
             return False, call.ended_event_id
     if len(judged) < CALLS_JUDGED and record.terminal is None:
         return None, None
     failed = record.call_of.get(row.get("source_event_id", ""))
     for call in judged:
-        if call.status == "ok" and failed is not None and call.tool == failed.tool and _holds(call, failed.words):
+        repeated = failed is not None and call.tool == failed.tool and _holds(call, failed.words)
+        if repeated and (call.status == "ok" or met[call.index]):
             return True, call.ended_event_id
     return None, None
 

@@ -61,6 +61,16 @@ def test_used_with_evidence_and_helpful() -> None:
     assert hint.evidence["outcome"]["event_id"] == "r-1:10"
 
 
+def test_the_next_obstacle_shows_that_this_one_is_passed() -> None:
+    """Repeated and failing in another situation, the call got past the first one; in an unknown one it may not have."""
+    fixed = (*injected(RULE), *call("git init", "c2"))
+    other = {"situation_class": "s-2", "detail": "tell me who you are"}
+    activation, hint = fold(*fixed, *call("git commit -m first", "c3", "failed", **other), END)
+    assert (activation.resolved, activation.resolved_event_id, hint.outcome) == (True, "r-1:10", "helpful")
+    activation, hint = fold(*fixed, *call("git commit -m first", "c3", "failed"), END)
+    assert (activation.resolved, hint.outcome) == (None, "")
+
+
 def test_word_known_before_is_no_evidence() -> None:
     """Words that calls held before the hint show nothing: there must be a new one."""
     _, hint = fold(*injected("Run `git commit` again."), *call("git commit -m second", "c2"), END)
