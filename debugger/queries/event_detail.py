@@ -13,6 +13,7 @@ from debugger.queries.runs import moment
 from ingest.journal import JournalEvent
 
 DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.=+-]+)*,[A-Za-z0-9+/=%_.~-]*")
+LINE: Final = 80  # code points of a text that may stand among the short values
 SHOWN_ELSEWHERE: Final = ("event_id", "run_id", "type")
 
 
@@ -53,7 +54,7 @@ def describe(event: JournalEvent) -> EventDetail:
     envelope += [
         (name, f"{value:,}") for name in ("turn", "seq", "arrival") if (value := getattr(event, name)) is not None
     ]
-    lined = {name: value for name, value in event.data.items() if isinstance(value, str) and "\n" in value}
+    lined = {name: _unfolded(value) for name, value in event.data.items() if isinstance(value, str) and _is_long(value)}
     rest = {name: value for name, value in event.data.items() if name not in lined}
     shown = {**lined, **({"data": pretty(rest)} if rest else {})}
     return EventDetail(
@@ -65,6 +66,20 @@ def describe(event: JournalEvent) -> EventDetail:
         envelope=tuple(envelope),
         texts=tuple(Text(name, tuple(preview(text)), max(0, len(text) - PREVIEW)) for name, text in shown.items()),
     )
+
+
+def _is_long(value: str) -> bool:
+    return "\n" in value or len(value) > LINE or value.startswith(("{", "["))
+
+
+def _unfolded(value: str) -> str:
+    """Return a text as it reads best: JSON in a text, as arguments of calls are, on lines of its own."""
+    if not value.startswith(("{", "[")):
+        return value
+    try:
+        return pretty(json.loads(value))
+    except ValueError:
+        return value
 
 
 def pretty(data: Any) -> str:

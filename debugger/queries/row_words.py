@@ -56,7 +56,7 @@ def _model(group: Group) -> Words:
     pieces = [Piece("Model", "b")]
     size = _request_size(asked)
     if size:
-        pieces.append(Piece(size))
+        pieces.append(Piece(size, "keep"))
     new = [message for message in asked.get("new_messages") or [] if isinstance(message, dict)]
     n_blocks = sum(message.get("origin") in HINT_ORIGINS for message in new)
     if n_blocks:
@@ -68,7 +68,7 @@ def _model(group: Group) -> Words:
         return Words((*pieces, Piece(diagnostic_gist(reason), "bad")), "bad")
     n_calls, text = counted(answered, "n_calls"), said(answered, "text")
     if n_calls:
-        pieces.append(Piece(f"→ {plural(n_calls, 'call')}", "soft"))
+        pieces.append(Piece(f"→ {plural(n_calls, 'call')}", "soft keep"))
     if text:
         pieces.append(Piece(f"“{one_line(text)}”", "quiet"))
     return Words(tuple(pieces), "model")
@@ -79,7 +79,7 @@ def _request_size(asked: Mapping[str, Any]) -> str:
     n_new = len(asked.get("new_messages") or []) if asked.get("follows") else None
     parts = []
     if n_new is not None and n_messages is not None:
-        parts.append(f"{n_messages:,} messages, {n_new:,} new")
+        parts.append(f"{n_messages:,} messages (+{n_new:,})")
     elif n_messages is not None:
         parts.append(plural(n_messages, "message"))
     if tokens is not None:
@@ -91,8 +91,8 @@ def _tool(group: Group) -> Words:
     first, last = group.opener or group.events[0], group.ender
     name = [Piece(first.mcp_server, "b")] if first.mcp_server else []
     tool = first.tool or "tool"
-    bare = tool.removeprefix(f"mcp__{first.mcp_server}__").removeprefix(f"{first.mcp_server}.")
-    pieces = [*name, Piece(bare if name else tool, "" if name else "b")]
+    bare = tool.removeprefix(f"mcp__{first.mcp_server}__").removeprefix(f"{first.mcp_server}__")
+    pieces = [*name, Piece(bare if name else tool, "keep" if name else "b")]
     arguments = arguments_gist(said(_data(group.opener), "arguments"))
     if arguments:
         pieces.append(Piece(arguments, "mono"))
@@ -117,8 +117,9 @@ def _ending(last: JournalEvent | None) -> Words:
 
 
 def _with_detail(word: str, detail: str) -> str:
+    """Return what a failure said and then its word: the text is what tells two failures apart."""
     gist = diagnostic_gist(detail)
-    return f"{word} · {gist}" if gist and gist != word else word
+    return f"{gist} · {word}" if gist and gist != word else word
 
 
 def _operation(group: Group) -> Words:
@@ -266,6 +267,6 @@ def _chain_counts(group: Group, activation: Activation | None) -> tuple[Piece, .
     else:
         found, offered, dropped = activation.n_retrieved, activation.n_offered, activation.n_dropped
         injected = activation.n_injected
-        chosen = Piece(f"{injected:,} injected", "b hint" if injected else "soft")
-    counts = (Piece(f"{found:,} found, {offered:,} offered,"), chosen)
+        chosen = Piece(f"{injected:,} injected", "b hint" if injected else "soft keep")
+    counts = (Piece(f"{found:,} found, {offered:,} offered,", "keep"), chosen)
     return (*counts, Piece(f"{dropped:,} dropped", "soft")) if dropped else counts

@@ -30,7 +30,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class CandidateLine:
-    """One row of the candidate table. `scores` are (signal, value) as reported; `score` is the one shown."""
+    """One row of the candidate table. `score` is what the search ranked by, if it says so; `signals` are its parts."""
 
     knowledge_id: str
     revision: int | None
@@ -38,7 +38,7 @@ class CandidateLine:
     proposition: str
     item_state: str
     score: float | None
-    scores: tuple[tuple[str, float], ...]
+    signals: tuple[tuple[str, float], ...]
     matched_by: tuple[str, ...]
     tokens: int | None
     stages: tuple[Stage, ...]
@@ -75,6 +75,10 @@ class Why:
     held: tuple[CandidateLine, ...]
     later: tuple[LaterCall, ...]
     verdict: str
+
+    @property
+    def has_scores(self) -> bool:
+        return any(line.score is not None for line in (*self.offered, *self.held))
 
     @property
     def listed(self) -> int:
@@ -208,15 +212,14 @@ def _line(candidate: Candidate, rows: Mapping[str, Row], timeline: Timeline) -> 
         for name, value in sorted(candidate.scores.items())
         if isinstance(value, int | float) and not isinstance(value, bool)
     )
-    named = dict(scores)
     return CandidateLine(
         knowledge_id=candidate.knowledge_id,
         revision=candidate.revision,
         rank=candidate.rank,
         proposition=candidate.proposition,
         item_state=candidate.state,
-        score=named.get("score", next(iter(named.values()), None) if len(named) == 1 else None),
-        scores=scores,
+        score=dict(scores).get("score"),
+        signals=tuple(signal for signal in scores if signal[0] != "score"),
         matched_by=tuple(str(reason) for reason in candidate.matched_by),
         tokens=candidate.tokens,
         stages=_stages(candidate, timeline.axis.start_ns),
@@ -260,7 +263,8 @@ def _happened(candidate: Candidate, rows: Mapping[str, Row]) -> tuple[Piece, ...
         pieces.append(Piece("selected, not seen in a request yet", "soft"))
     if candidate.dropped_ns is not None:
         pieces += [Piece("dropped:", "bad"), *_dropped(candidate)]
-    pieces += _used(candidate, rows)
+    used = _used(candidate, rows)
+    pieces += [Piece("·", "soft"), *used] if used and pieces else used
     return tuple(pieces) or (Piece("offered; the kernel has not said what became of it", "soft"),)
 
 

@@ -91,7 +91,6 @@ def words(value: str) -> str:
     return value.replace("_", " ")
 
 
-
 @register.simple_tag
 def pieces(parts: Iterable[Piece], link: str = "") -> SafeString:
     """Return a sentence; a piece with an event id becomes a link to that event under the run's address `link`."""
@@ -102,6 +101,20 @@ def _piece(part: Piece, link: str) -> SafeString:
     if part.href and link:
         return format_html('<a class="{}" href="{}?event={}">{}</a>', part.tone, link, quote(part.href, ""), part.text)
     return format_html('<span class="{}">{}</span>', part.tone, part.text)
+
+
+@register.simple_tag
+def code(text: str) -> SafeString:
+    """Return a text with what stands in backticks as code."""
+    parts = text.split("`")
+    return format_html_join("", "{}", ((_code_part(part, index, len(parts)),) for index, part in enumerate(parts)))
+
+
+def _code_part(part: str, index: int, n_parts: int) -> SafeString:
+    is_open = index == n_parts - 1 and n_parts % 2 == 0  # a backtick without its partner stays one
+    if index % 2 == 0:
+        return format_html("{}", part)
+    return format_html("`{}", part) if is_open else format_html("<code>{}</code>", part)
 
 
 @register.inclusion_tag("_account.html", takes_context=True)

@@ -38,7 +38,7 @@ def test_a_request_and_its_answer_are_one_row() -> None:
     assert len(tool.event_ids) == 2
     assert tool.state == "bad"
     assert tool.duration_ms == 41
-    assert "shell git commit -m release exit_nonzero · fatal: not a git repository" in tool.text
+    assert "shell git commit -m release fatal: not a git repository (or any parent): .git · exit_nonzero" in tool.text
 
 
 def test_an_activation_stands_under_its_trigger() -> None:
