@@ -24,7 +24,7 @@ from kernel.tools.shell import (
 )
 
 LIMITS = ShellLimits(wall_seconds=20)
-CONFINED = landlock_abi() > 0  # what is refused below is refused exactly where the machine can confine
+confined_only = pytest.mark.skipif(not landlock_abi(), reason="this machine's kernel offers no Landlock")
 
 
 @pytest.fixture
@@ -68,29 +68,36 @@ async def test_git_takes_no_identity_from_the_host(folders: RunFolders) -> None:
     assert "Please tell me who you are" in end.stderr
 
 
+@confined_only
 async def test_nothing_is_written_outside(folders: RunFolders, tmp_path: Path) -> None:
     """Writing outside of the run's folders is refused, by path, by link and by program."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (folders.work / "link").symlink_to(outside)
-    for command in (f"echo x > {outside}/a", "echo x > link/b", f"python3 -c \"open('{outside}/c', 'w')\""):
+    for command in (f"echo x > {outside}/a", "echo x > link/a", f"python3 -c \"open('{outside}/a', 'w')\""):
         end = await run_command(command, folders, LIMITS)
-        assert ("ermission denied" in end.stderr) is CONFINED, command
-    assert (list(outside.iterdir()) == []) is CONFINED
+        assert end.exit_code != 0, command
+        assert "ermission denied" in end.stderr
+    assert list(outside.iterdir()) == []
 
 
+@confined_only
 async def test_secrets_of_the_worker_cannot_be_read(folders: RunFolders, tmp_path: Path) -> None:
     """A command reads neither files beside its folder nor the environment of the process that started it."""
     (tmp_path / "secret").write_text("the-secret")
-    for path in (tmp_path / "secret", Path(f"/proc/{os.getpid()}/environ")):
-        end = await run_command(f"cat {path}", folders, LIMITS)
-        assert (end.exit_code == 1 and end.stdout == "") is CONFINED, path
+    end = await run_command(f"cat {tmp_path}/secret", folders, LIMITS)
+    assert end.exit_code == 1
+    assert "the-secret" not in end.stdout
+    end = await run_command(f"cat /proc/{os.getpid()}/environ", folders, LIMITS)
+    assert end.exit_code == 1
+    assert end.stdout == ""
 
 
+@confined_only
 async def test_the_worker_cannot_be_killed(folders: RunFolders) -> None:
     """A command cannot signal a process outside of its confinement."""
     end = await run_command(f"kill -0 {os.getpid()}", folders, LIMITS)
-    assert (end.exit_code != 0) is (landlock_abi() >= 6)
+    assert end.exit_code != 0
 
 
 def test_confinement_is_said_plainly() -> None:
