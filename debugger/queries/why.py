@@ -292,7 +292,7 @@ def _used(candidate: Candidate, rows: Mapping[str, Row]) -> list[Piece]:
         pieces += [Piece("not acted on", "soft"), *_shown(usage)]
     if candidate.outcome:
         tone = {"helpful": "ok", "harmful": "bad"}.get(candidate.outcome, "soft")
-        pieces.append(Piece(candidate.outcome, tone))
+        pieces += [Piece("·", "soft"), Piece(candidate.outcome, tone)] if pieces else [Piece(candidate.outcome, tone)]
         by = said(outcome, "by")
         if by:
             pieces.append(Piece(f"says {by}", "soft"))

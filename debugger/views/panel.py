@@ -34,7 +34,8 @@ def why_panel(loaded: Loaded, activation_id: str) -> dict[str, Any]:
     activation = next((one for one in loaded.activations if one.activation_id == activation_id), None)
     row = next((row for row in loaded.timeline.rows if row.activation_id == activation_id), None)
     events = {event.event_id: event for event in loaded.events}
-    own = [describe(events[event_id]) for event_id in row.event_ids] if row else []
+    in_time = sorted((events[one] for one in row.event_ids) if row else (), key=lambda event: event.occurred_ns)
+    own = [describe(event) for event in in_time]
     context: dict[str, Any] = {"panel": "_why.html", "activation_id": activation_id, "row": row, "own_events": own}
     if activation is None:
         return context
