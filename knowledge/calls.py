@@ -25,13 +25,15 @@ OPERATION_ENDS: Final = ("operation.completed", "operation.failed")
 WORD: Final = re.compile(r"[\w@%+=:./~-]{1,100}")
 ESCAPE: Final = re.compile(r"\\.")
 WORDS_LIMIT: Final = 2_000  # words read of one call's arguments
+NAMES_LIMIT: Final = 100  # argument names read of one call
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call. `index` is its place among the run's events, `words` are those of its argument values.
+    """One tool call. `index` is its place among the run's events.
 
-    `status` is ok, failed, blocked or open; a `copy` was answered by an identical call executed in its place.
+    `words` are those of its argument values, `names` the tool's and the arguments' own. `status` is ok, failed,
+    blocked or open; a `copy` was answered by an identical call executed in its place.
     """
 
     index: int
@@ -46,6 +48,12 @@ class Call:
     ended_index: int
     requested_ns: int
     words: frozenset[str]
+    names: frozenset[str]
+
+    @property
+    def said(self) -> frozenset[str]:
+        """All a call holds, names and values."""
+        return self.words | self.names
 
     @property
     def executed(self) -> bool:
@@ -58,14 +66,27 @@ def split_words(value: str) -> list[str]:
     return [word for word in found if len(word) > 1]
 
 
-def argument_words(arguments: str) -> frozenset[str]:
-    """Return the words of a call's argument values; of the whole text when it is no valid (or a cut) JSON."""
+def read_arguments(arguments: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the words of a call's argument values and the names of its arguments.
+
+    Of arguments that are no valid (or a cut) JSON, all words count as values.
+    """
+    names: frozenset[str] = frozenset()
     try:
-        leaves = _leaves(json.loads(arguments))
+        value = json.loads(arguments)
+        leaves = _leaves(value)
     except (ValueError, RecursionError):
         leaves = [ESCAPE.sub(" ", arguments)]
+    else:
+        if isinstance(value, dict):
+            names = frozenset(word for key in list(value)[:NAMES_LIMIT] for word in split_words(key))
     found = [word for leaf in leaves for word in split_words(leaf)]
-    return frozenset(found[:WORDS_LIMIT])
+    return frozenset(found[:WORDS_LIMIT]), names
+
+
+def tool_names(tool: str) -> frozenset[str]:
+    """Return the names a tool is known by: as offered, and without the MCP server before it."""
+    return frozenset(name.casefold() for name in (tool, tool.rpartition("__")[2]) if name)
 
 
 def _leaves(value: Any) -> list[str]:
@@ -118,11 +139,12 @@ def _call(events: Sequence[JournalEvent], request: int | None, end: int | None, 
     operation = operations.get(first.call_id or "")
     last = operation if operation is not None else end
     status = STATUS_OF.get(events[last].type, "open") if last is not None else "open"
-    arguments = text(events[request].data, "arguments") if request is not None else ""
+    words, names = read_arguments(text(events[request].data, "arguments") if request is not None else "")
+    tool = _said(part.tool for part in parts) or ""
     return Call(
         index=request if request is not None else end or 0,
         call_id=first.call_id,
-        tool=_said(part.tool for part in parts) or "",
+        tool=tool,
         mcp_server=_said(part.mcp_server for part in parts),
         turn=next((part.turn for part in parts if part.turn is not None), None),
         status=status,
@@ -131,7 +153,8 @@ def _call(events: Sequence[JournalEvent], request: int | None, end: int | None, 
         ended_event_id=events[last].event_id if last is not None else None,
         ended_index=last if last is not None else len(events),
         requested_ns=first.occurred_ns,
-        words=argument_words(arguments),
+        words=words,
+        names=names | tool_names(tool),
     )
 
 

@@ -1,7 +1,7 @@
 """Whether a hint was used, and what came of it: `usage.v1`, a transparent reading of the calls that followed.
 
-Used: a later call holds the words of an action the hint names (its code in backticks), among them one that no
-call held before the hint was injected. Ignored: the run is over and no call, nor the answer, did.
+Used: a later call holds the words of an action the hint names (its code in backticks) in its values or names, among
+them one that no call held before the hint was injected. Ignored: the run is over and no call, nor the answer, did.
 Resolved (failures only): among the next three executed calls none fails in the same situation, and one of the same
 tool that repeats the failed call gets past it: it ends well, or fails in another situation.
 Outcome: acted on and resolved is helpful, acted on and failed the same way is harmful, not acted on by then is
@@ -10,7 +10,7 @@ neutral. What cannot be told stays open; what a runtime or a person reported win
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,7 +53,7 @@ def make_record(events: Sequence[JournalEvent], calls: Sequence[Call], activatio
     """Return the record of a run, given its events and calls in order."""
     first_use: dict[str, int] = {}
     for call in calls:
-        for word in call.words:
+        for word in call.said:
             first_use.setdefault(word, call.index)
     situations = {event.event_id: read.text(event.data, "situation_class") for event in events}
     for row in activations:
@@ -135,16 +135,16 @@ def _resolved(row: Row, judged: Sequence[Call], record: Record) -> tuple[bool | 
         return None, None
     failed = record.call_of.get(row.get("source_event_id", ""))
     for call in judged:
-        repeated = failed is not None and call.tool == failed.tool and _holds(call, failed.words)
+        repeated = failed is not None and call.tool == failed.tool and _holds(call.words, failed.words)
         if repeated and (call.status == "ok" or met[call.index]):
             return True, call.ended_event_id
     return None, None
 
 
-def _holds(call: Call, action: Iterable[str]) -> bool:
-    """Say whether a call holds at least two thirds of the words."""
+def _holds(words: Collection[str], action: Iterable[str]) -> bool:
+    """Say whether at least two thirds of an action's words are among `words`."""
     wanted = set(action)
-    return bool(wanted) and 3 * len(wanted & call.words) >= 2 * len(wanted)
+    return bool(wanted) and 3 * len(wanted.intersection(words)) >= 2 * len(wanted)
 
 
 def actions_of(proposition: str) -> list[list[str]]:
@@ -179,29 +179,31 @@ def _judge_use(row: Row, record: Record) -> None:
     if not actions:
         return
     for call in record.calls_after(anchor):
-        for action in actions:
-            if _holds(call, action) and any(word in call.words for word in _fresh(action, anchor, record)):
-                shown = [word for word in action if word in call.words]
-                fill(row, used_ns=call.requested_ns, usage_source=USAGE_VERSION)
-                event_id = call.requested_event_id or call.ended_event_id
-                fill(row, usage_evidence={"event_id": event_id, "words": shown})
-                return
+        shown = _shown_in(call.said, actions, anchor, record)
+        if shown:
+            fill(row, used_ns=call.requested_ns, usage_source=USAGE_VERSION)
+            event_id = call.requested_event_id or call.ended_event_id
+            fill(row, usage_evidence={"event_id": event_id, "words": shown})
+            return
     if record.terminal is not None:
         _judge_answer(row, actions, anchor, record, record.terminal)
 
 
-def _judge_answer(
-    row: Row, actions: Iterable[Sequence[str]], anchor: int, record: Record, terminal: JournalEvent
-) -> None:
-    """The run is over and no call shows the hint: the answer does, or the hint was ignored."""
-    answer = set(split_words(read.text(terminal.data, "answer")))
+def _shown_in(words: Collection[str], actions: Iterable[list[str]], anchor: int, record: Record) -> list[str]:
+    """Return the words that show one of the actions, a fresh one among them; none when `words` show no action."""
     for action in actions:
-        shown = [word for word in action if word in answer]
-        fresh = any(word in answer for word in _fresh(action, anchor, record))
-        if fresh and 3 * len(shown) >= 2 * len(action):
-            fill(row, used_ns=terminal.occurred_ns, usage_source=USAGE_VERSION)
-            fill(row, usage_evidence={"event_id": terminal.event_id, "words": shown})
-            return
+        if _holds(words, action) and any(word in words for word in _fresh(action, anchor, record)):
+            return [word for word in action if word in words]
+    return []
+
+
+def _judge_answer(row: Row, actions: Sequence[list[str]], anchor: int, record: Record, terminal: JournalEvent) -> None:
+    """The run is over and no call shows the hint: the answer does, or the hint was ignored."""
+    shown = _shown_in(set(split_words(read.text(terminal.data, "answer"))), actions, anchor, record)
+    if shown:
+        fill(row, used_ns=terminal.occurred_ns, usage_source=USAGE_VERSION)
+        fill(row, usage_evidence={"event_id": terminal.event_id, "words": shown})
+        return
     looked_for = list(dict.fromkeys(word for action in actions for word in action))
     fill(row, ignored_ns=terminal.occurred_ns, usage_source=USAGE_VERSION)
     fill(row, usage_evidence={"event_id": terminal.event_id, "looked_for": looked_for})

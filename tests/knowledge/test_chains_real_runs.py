@@ -24,7 +24,7 @@ from kernel.edge.activities import Activities
 from kernel.edge.observation_client import ObservationClient
 from kernel.edge.telemetry_client import SendReport, TelemetryClient
 from kernel.edge.transcript import MemoryTranscript
-from kernel.messages import Limits, RunSpec, Switches
+from kernel.messages import Limits, McpServer, RunSpec, Switches
 from kernel.runtime.local import LocalRun
 from kernel.tools.registry import Toolbox
 from knowledge.chains import refresh_run
@@ -60,6 +60,22 @@ ITEMS = (
         tool="shell",
         entities=("not a git repository",),
         topics=("copies",),
+    ),
+)
+SERVER_ITEMS = (
+    ItemDraft(
+        knowledge_id="mcp-git-short-log",
+        proposition="Ask this server for few commits: `git_log` with `max_count` 5.",
+        state="confirmed",
+        trigger="mcp.first_call",
+        mcp_server="git",
+        topics=("git history",),
+    ),
+    ItemDraft(
+        knowledge_id="reviews-name-commits",
+        proposition="A review of the git history names each commit by its hash.",
+        state="confirmed",
+        topics=("git history",),
     ),
 )
 
@@ -121,7 +137,8 @@ class World:
         ]
         document = {"events": sorted([*sent, *found], key=lambda event: event["occurred_at_unix_nano"])}
         RECORDED.mkdir(exist_ok=True)
-        (RECORDED / f"{name}.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        text = json.dumps(document, indent=1, ensure_ascii=False).replace(str(self.folder), "/runs")
+        (RECORDED / f"{name}.json").write_text(text + "\n")
 
 
 @pytest.fixture
@@ -196,6 +213,36 @@ def test_failing_again_is_not_helpful(world: World) -> None:
     assert ignored.injected_ns is not None
     assert (ignored.used_ns, ignored.ignored_ns is not None) == (None, True)
     assert (activations[0].resolved, ignored.outcome) == (False, "neutral")
+
+
+def test_priming_and_first_call_of_a_server(world: World) -> None:
+    """A primed hint and one for the first call to an MCP server: two searches, two budgets, one chain."""
+    import_items(world.project, SERVER_ITEMS, by="test")
+    repository = {"repo_path": "<<folder>>"}
+    log = [{"tool": "git__git_log", "arguments": {**repository, "max_count": 5}}]
+    run_id = world.run(
+        "mcp_first_call",
+        [
+            {"if": {"called": "max_count"}, "answer": "One commit."},
+            {"if": {"called": 'repo_path": "(?P<folder>[^"]+)'}, "call": log},
+            {"if": {"last": "^(?P<folder>/.*)"}, "call": [{"tool": "git__git_status", "arguments": repository}]},
+            {"if": {"start": True}, "call": shell("pwd")},
+        ],
+        task="Review the git history",
+        setup=f"git init -q && git config user.email a@b.c && git config user.name A && {COMMIT}",
+        mcp_servers=(McpServer("git", "mcp-server-git", ("--repository", "{work}")),),
+    )
+    summary, (priming, first), candidates = rows(world, run_id)
+    assert (priming.trigger, first.trigger) == ("task.priming", "mcp.first_call")
+    assert (first.mcp_server, first.result, first.n_injected) == ("git", "success", 1)
+    assert summary.mcp_servers == ["git"]
+    assert (summary.priming_tokens, summary.hint_tokens) == (priming.tokens, first.tokens)
+    assert priming.tokens > 0
+    assert first.later_calls[0]["status"] == "ok"
+    hint = candidates["mcp-git-short-log"]
+    assert hint.injected_ns is not None
+    assert hint.evidence["usage"]["words"] == ["git_log"]
+    assert (first.resolved, hint.outcome) == (None, "")
 
 
 def test_shadow_injects_nothing(world: World) -> None:

@@ -83,6 +83,23 @@ def test_call_before_the_injection_is_no_evidence() -> None:
     assert hint.used_ns is None
 
 
+def test_a_tool_called_by_name_is_use() -> None:
+    """A hint that names a tool or an argument is acted on by calling it so, with or without the server's name."""
+    ids = {"tool": "git__git_log", "call_id": "c2", "mcp_server": "git"}
+    called = ("tool.requested", {**ids, "data": {"arguments": '{"max_count": 5}'}})
+    _, hint = fold(*injected("Read the history with `git_log`."), called)
+    assert hint.evidence["usage"]["words"] == ["git_log"]
+    _, hint = fold(*injected("Limit it by `max_count`."), called)
+    assert hint.evidence["usage"]["words"] == ["max_count"]
+
+
+def test_same_tool_and_argument_names_repeat_nothing() -> None:
+    """A failed call is repeated by its values: what every call of the tool is named does not count."""
+    failed = call("git log", "c1", "failed")
+    activation, _ = fold(*failed, *injected(RULE)[2:], *call("git status", "c2"), END)
+    assert activation.resolved is None
+
+
 def test_ignored_only_when_the_run_is_over() -> None:
     """Until the end the question stays open; then no sign of the hint means ignored, and says what was looked for."""
     events = (*injected(RULE), *call("ls -la", "c2"))
