@@ -15,8 +15,7 @@ def clip(text: str, limit: int) -> str:
     """
     if len(text) <= limit:
         return text
-    marker = CLIP_MARKER.format(n=len(text) - limit)
-    keep = limit - len(marker)
-    if keep <= 0:
-        return text[:limit]
-    return text[:keep] + CLIP_MARKER.format(n=len(text) - keep)[: limit - keep]
+    keep = limit
+    for _ in range(4):  # a longer count needs a longer marker, which cuts more
+        keep = limit - len(CLIP_MARKER.format(n=len(text) - keep))
+    return text[:keep] + CLIP_MARKER.format(n=len(text) - keep) if keep > 0 else text[:limit]
