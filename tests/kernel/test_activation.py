@@ -21,6 +21,8 @@ from kernel.messages import (
     HintRequest,
     HintsArrived,
     Limits,
+    ModelFailed,
+    SentMessage,
     Switches,
     ToolSpec,
 )
@@ -376,6 +378,58 @@ def test_a_cancelled_search_is_closed_in_the_record() -> None:
     run.turn_failing(*errors("shell", "alpha"), *errors("sql", "bravo"))
     run.see(CancelRequested(run.tick()))
     assert [data["result"] for data in told(run, "activation.completed")] == ["error", "error"]
+
+
+def stages(run: CoreRun) -> list[tuple[str, str | None]]:
+    return [(data["stage"], data.get("drop_reason")) for data in told(run, "hint.delivery")]
+
+
+def test_injected_is_what_a_request_is_known_to_have_carried() -> None:
+    """A placed hint stays selected while no request reports it, and is injected when one does, once."""
+    run = CoreRun()
+    run.turn_failing(*errors("shell", "alpha"))
+    run.answer(hint("k-1"))
+    (placed,) = run.state.placed
+    run.reply("sql")
+    assert stages(run) == [("selected", None)]
+    run.finish("c1")
+    run.reply("sql", sent=(SentMessage(placed.seq, 4, "abc"),))
+    run.finish("c1")
+    run.reply("sql", sent=(SentMessage(placed.seq, 4, "abc"),))
+    assert stages(run) == [("selected", None), ("injected", None)]
+    data = told(run, "hint.delivery")[-1]
+    assert (data["position"], data["message_hash"]) == (4, "abc")
+    requests = [event.event_id for event in run.reported() if event.type == "model.requested"]
+    assert data["request_event_id"] == requests[2]
+
+
+@pytest.mark.parametrize("end", ["cancelled", "failed", "limit_reached"])
+def test_placed_and_never_sent_is_dropped(end: str) -> None:
+    """What stood ready for a request that is not known to have gone out is dropped as run_ended, before the end."""
+    run = limited(max_turns=3 if end == "limit_reached" else 40)
+    run.turn_failing(*errors("shell", "alpha"))
+    run.answer(hint("k-1"))
+    if end == "cancelled":
+        run.see(CancelRequested(run.tick()))
+    elif end == "failed":
+        run.see(ModelFailed(run.tick(), run.tick(), "timeout", "no answer"))
+    else:
+        for _ in range(2):
+            run.reply("sql")
+            run.finish("c1")
+    assert stages(run) == [("selected", None), ("dropped", "run_ended")]
+    assert run.reported()[-1].type == f"run.{end}"
+
+
+def test_a_new_workflow_run_is_not_started_before_the_first_turn() -> None:
+    """A suggestion during priming waits for the first boundary of a turn."""
+    run = CoreRun(replace(SPEC, switches=Switches()))
+    answer = HintAnswer("r-1:a1", "success", (hint("k-1"),))
+    run.see(HintsArrived(run.tick(), run.tick(), (answer,), continue_suggested=True))
+    assert run.state.phase == "calling"
+    run.reply("sql")
+    run.finish("c1")
+    assert run.state.phase == "continuing"
 
 
 # ---- extending

@@ -134,7 +134,8 @@ async def test_hints_that_hang_are_a_timeout() -> None:
 
 
 async def test_an_operation_is_let_in_while_the_model_thinks() -> None:
-    """What ends in the background is taken in when it ends, not when the next edge returns."""
+    """What ends in the background is taken in when it ends, not when the next edge returns; a long report of it is
+    sent like any other."""
     edges = hanging_world("", [[call("build")]], {})
 
     def build() -> Later:
@@ -147,14 +148,15 @@ async def test_an_operation_is_let_in_while_the_model_thinks() -> None:
     await edges.reached.wait()
     assert run.state is not None
     assert [one.operation_id for one in run.state.operations] == ["op-1"]
-    run.finish_operation(OperationFinished(0, "op-1", "ok", excerpt="built"))
+    run.finish_operation(OperationFinished(0, "op-1", "ok", excerpt="🙈" * 4_000))
     async with asyncio.timeout(5):
         while run.state.operations:
             await asyncio.sleep(0)
     assert run.state.phase == "calling"
     run.cancel()
     assert (await asyncio.wait_for(task, 5)).status == "cancelled"
-    assert edges.data_of("operation.completed") == [{"result": "built"}]
+    assert edges.data_of("operation.completed") == [{"result": "🙈" * 4_000}]
+    assert sorted(event.seq for event in edges.events) == list(range(1, len(edges.events) + 1))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
