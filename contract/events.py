@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from contract import stages
 
-# Envelope fields that are short text, in wire order. Each is an indexed or displayed column: at most ID_LIMIT code points.
+# Envelope fields that are short text, in wire order. Each is an indexed or displayed column of at most ID_LIMIT
+# code points.
 ID_FIELDS: Final = (
     "event_id", "run_id", "type", "caused_by", "task_id", "actor_id", "parent_run_id", "team_root",
     "call_id", "operation_id", "activation_id", "hint_id", "knowledge_id", "tool", "mcp_server",

@@ -7,6 +7,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from contract import stages
+from contract.event_page import event_page
 from contract.events import (
     ENVELOPE_FIELDS,
     EVENT_TYPES,
@@ -18,6 +19,7 @@ from contract.events import (
     json_schema,
 )
 from contract.text import CLIP_MARKER, clip, estimate_tokens
+from tests.source_rules import ROOT
 
 # A value of each kind, and one that only looks like it.
 RIGHT: dict[str, Any] = {"str": "x", "int": 7, "number": 1.5, "bool": True, "object": {}, "array": []}
@@ -108,6 +110,17 @@ def test_the_envelope_names_each_field_once() -> None:
     """Required fields are envelope fields and no name is there twice."""
     assert set(REQUIRED_FIELDS) <= set(ENVELOPE_FIELDS)
     assert len(ENVELOPE_FIELDS) == len(set(ENVELOPE_FIELDS))
+
+
+REMAKE = (
+    '.venv/bin/python -c "from contract.event_page import event_page; print(event_page(), end=str())" > docs/events.md'
+)
+
+
+def test_the_page_of_event_types_is_of_today() -> None:
+    """docs/events.md is what the table of types says; when this fails, run the command shown."""
+    assert (ROOT / "docs/events.md").read_text(encoding="utf-8") == event_page(), REMAKE
+    assert all(f"## {name}\n" in event_page() for name in EVENT_TYPES)
 
 
 VOCABULARIES = {
