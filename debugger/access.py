@@ -17,6 +17,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from django.urls import resolve, reverse
 from django.utils import timezone
+from django.utils.cache import patch_cache_control
 
 from debugger.htmx import HtmxHttpRequest, go_to
 from debugger.models import SignInLink
@@ -69,12 +70,18 @@ def _digest(token: str) -> bytes:
 
 
 def person_only(view: Callable[Concatenate[HtmxHttpRequest, P], HttpResponse]) -> Callable[..., HttpResponse]:
-    """Let signed-in people through to `view`; the others go to the sign-in page, from a fragment too."""
+    """Let signed-in people through to `view`; the others go to the sign-in page, from a fragment too.
+
+    What they get is theirs alone: no cache on the way keeps it, and the browser asks again.
+    """
 
     @wraps(view)
     def checked(request: HtmxHttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         if request.user.is_authenticated:
-            return view(request, *args, **kwargs)
+            response = view(request, *args, **kwargs)
+            if not response.has_header("Cache-Control"):
+                patch_cache_control(response, private=True, no_cache=True)
+            return response
         if request.htmx:
             return go_to(reverse("sign-in"))
         return redirect_to_login(request.get_full_path(), reverse("sign-in"))

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from debugger.queries.timeline import WINDOW, Row, Section, Timeline, filter_rows, in_sections
+from debugger.queries.rows import Row
+from debugger.queries.sections import Section, filter_rows, in_sections
+from debugger.queries.timeline import WINDOW, Timeline
 
 
 @dataclass(frozen=True, slots=True)

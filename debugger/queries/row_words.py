@@ -255,7 +255,7 @@ def _skipped(badge: Piece, reason: str, detail: Mapping[str, Any], deferred: tup
     limit = counted(detail, "limit")
     twin = (Piece(same_as, TWIN),) if same_as else ()
     number = (Piece(f"(limit {limit:,})", "soft"),) if limit is not None else ()
-    return Words((Piece("No search", "soft"), badge, *deferred, meaning, *twin, *number), "muted")
+    return Words((Piece("No search", "soft keep"), badge, *deferred, meaning, *twin, *number), "muted")
 
 
 def _chain_counts(group: Group, activation: Activation | None) -> tuple[Piece, ...]:

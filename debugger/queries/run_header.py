@@ -10,8 +10,9 @@ from contract.events import TERMINAL_TYPES
 from debugger.access import GuardedRun
 from debugger.queries.pieces import plural
 from debugger.queries.row_words import STATE_OF_STATUS
+from debugger.queries.rows import Row
 from debugger.queries.runs import moment
-from debugger.queries.timeline import Row, Timeline
+from debugger.queries.timeline import Timeline
 from ingest.journal import JournalEvent
 from knowledge.models import Activation
 

@@ -105,7 +105,7 @@ def _line(run: Run) -> RunLine:
         task=one_line(derived.pop("task") or "", TASK_SHOWN),
         agent=derived.pop("agent") or "",
         started_at=moment(started) or run.first_received_at,
-        duration_ms=duration_ms(started, ended) if ended else _so_far(run),
+        duration_ms=duration_ms(started, ended) if ended else _so_far(run, started),
         is_running=status == "running",
         n_events=run.last_arrival,
         n_unfolded=run.last_arrival - run.folded_arrival,
@@ -126,8 +126,10 @@ def moment(nanos: int | None) -> datetime | None:
     return datetime.fromtimestamp(nanos / 1e9, tz=UTC)
 
 
-def _so_far(run: Run) -> float:
-    return (run.last_received_at - run.first_received_at).total_seconds() * 1000
+def _so_far(run: Run, started_ns: int | None) -> float:
+    """Return how long a run in progress is known to have lasted, in milliseconds: until its last event came."""
+    began = moment(started_ns) or run.first_received_at
+    return max(0.0, (run.last_received_at - began).total_seconds() * 1000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,19 @@ stands under the event that set it off. Filters and windows are decided here, so
 (Seed 001 §13, §14.)
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contract.events import TERMINAL_TYPES
 from debugger.queries.grouping import Group, Grouped, group_events, missing_numbers
-from debugger.queries.pieces import Piece, measured, plain_text
-from debugger.queries.row_words import activation_words, group_words
+from debugger.queries.pieces import Piece, measured
+from debugger.queries.row_words import TWIN, activation_words, group_words
+from debugger.queries.rows import NS, Axis, Row
 from ingest.journal import JournalEvent
 from knowledge.models import Activation, Candidate
 
-NS: Final = 1_000_000_000
 SKEW_NS: Final = 3_600 * NS  # an event dated later than this after its arrival has a wrong clock
-NARROWEST: Final = 9.0  # thousandths of the axis that the shortest bar takes
 WINDOW: Final = 300  # rows sent at once
 # Whole seconds an axis of a run in progress may end at, so that bars keep still between updates.
 AXIS_STEPS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
@@ -31,72 +29,6 @@ FILTERS: Final = {
     "tools": "Tools",
 }
 TOOL_KINDS: Final = ("tool", "operation", "approval")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the timeline. Times are Unix nanoseconds; `key` is unique in the run and never changes.
-
-    `bar` is (left, width) in thousandths of the axis, None when nothing is to be drawn. `marks` are what the page must
-    not keep quiet about: repairs, missing partners, wrong clocks.
-    """
-
-    key: str
-    kind: str
-    state: str
-    event_id: str
-    activation_id: str
-    turn: int | None
-    start_ns: int
-    end_ns: int | None
-    duration_ms: float | None
-    pieces: tuple[Piece, ...]
-    event_ids: tuple[str, ...]
-    last_arrival: int
-    is_child: bool = False
-    from_chain: bool = False
-    marks: tuple[str, ...] = ()
-    offset_ns: int = 0
-    bar: tuple[float, float] | None = None
-
-    @property
-    def bar_box(self) -> tuple[float, float]:
-        """(left, width) as drawn: never too narrow to see, never over the edge."""
-        left, width = self.bar or (0.0, 0.0)
-        return min(left, 1000 - NARROWEST), max(width, NARROWEST)
-
-    @property
-    def text(self) -> str:
-        return plain_text(self.pieces)
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """The stretch of time the bars are drawn on, in Unix nanoseconds."""
-
-    start_ns: int
-    end_ns: int
-
-    @property
-    def span_ms(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e6
-
-    def place(self, start_ns: int, end_ns: int | None) -> tuple[float, float]:
-        """Return (left, width) in thousandths; a time outside is drawn at the edge."""
-        span = max(1, self.end_ns - self.start_ns)
-        left = min(max(start_ns - self.start_ns, 0), span)
-        right = min(max((end_ns if end_ns is not None else start_ns) - self.start_ns, left), span)
-        return round(1000 * left / span, 2), round(1000 * (right - left) / span, 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """The rows of one turn. `key` is unique in the list; `note` says what is special about the turn."""
-
-    key: str
-    title: str
-    note: str
-    rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +56,7 @@ def build_timeline(
     origin = _origin(events)
     rows = [_row(group, derived, uses, origin) for group in grouped.groups]
     axis = _axis(rows, origin, is_running=not ended)
-    ordered = _with_starts_of_twins(_under_their_triggers(rows, grouped, derived), origin)
+    ordered = _with_starts_of_twins(_under_their_triggers(rows, grouped, derived))
     drawn = tuple(replace(row, bar=_bar(row, axis)) for row in ordered)
     return Timeline(
         rows=drawn,
@@ -134,46 +66,12 @@ def build_timeline(
         notes=_turn_notes(grouped),
         repairs=_repairs(events),
         is_running=not ended,
-        counts={name: sum(_passes(row, name) for row in drawn) for name in FILTERS},
+        counts={name: sum(passes(row, name) for row in drawn) for name in FILTERS},
     )
 
 
-def filter_rows(timeline: Timeline, show: str = "all", text: str = "") -> tuple[Row, ...]:
-    """Return the rows that pass a filter word of FILTERS and hold every word of `text` (case ignored)."""
-    words = text.casefold().split()
-    return tuple(
-        row
-        for row in timeline.rows
-        if _passes(row, show) and all(word in f"{row.text} {' '.join(row.event_ids)}".casefold() for word in words)
-    )
-
-
-def in_sections(rows: Sequence[Row], notes: Mapping[int, str]) -> tuple[Section, ...]:
-    """Return rows under their turns, in order. What comes before the first turn or after the last stands apart."""
-    sections: list[tuple[str, list[Row]]] = []
-    for row in rows:
-        title = _section_title(row, bool(sections))
-        if not sections or (title and sections[-1][0] != title):
-            sections.append((title or "Start", []))
-        sections[-1][1].append(row)
-    seen: Counter[str] = Counter()
-    made = []
-    for title, inner in sections:
-        seen[title] += 1
-        key = f"s-{title.replace(' ', '-').replace(',', '').lower()}-{seen[title]}"
-        made.append(Section(key, title, notes.get(inner[0].turn or 0, "") if seen[title] == 1 else "", tuple(inner)))
-    return tuple(made)
-
-
-def _section_title(row: Row, begun: bool) -> str:
-    if row.kind in TERMINAL_TYPES:
-        return "End"
-    if row.turn is None:
-        return "" if begun else "Start"
-    return f"Turn {row.turn:,}"
-
-
-def _passes(row: Row, show: str) -> bool:
+def passes(row: Row, show: str) -> bool:
+    """Tell whether a row passes a filter word of FILTERS."""
     if show == "failed":
         return row.state == "bad"
     if show == "activations":
@@ -289,16 +187,18 @@ def _bar(row: Row, axis: Axis) -> tuple[float, float] | None:
 
 def _under_their_triggers(rows: Sequence[Row], grouped: Grouped, derived: Mapping[str, Activation]) -> list[Row]:
     """Move each activation under the row that holds the event it was set off by; without one it stays in its place."""
-    row_of = {event_id: row.key for row in rows for event_id in row.event_ids}
+    row_of = {event_id: row.key for row in rows if not row.activation_id for event_id in row.event_ids}
+    arrived = {event_id for row in rows for event_id in row.event_ids}
     children: dict[str, list[Row]] = {}
     ordered: list[Row] = []
     sources = {group.subject: _source(group, derived) for group in grouped.groups if group.kind == "activation"}
     for row in rows:
-        parent = row_of.get(sources.get(row.activation_id, "")) if row.activation_id else None
-        if parent is None or parent == row.key:
-            ordered.append(row)
-            if row.activation_id and sources.get(row.activation_id):
-                ordered[-1] = replace(row, marks=(*row.marks, "its trigger event has not arrived"))
+        source = sources.get(row.activation_id, "") if row.activation_id else ""
+        parent = row_of.get(source)
+        if parent is None:
+            is_lost = bool(source) and source not in arrived
+            lost = ("its trigger event has not arrived",) if is_lost else ()
+            ordered.append(replace(row, marks=(*row.marks, *lost)) if lost else row)
         else:
             children.setdefault(parent, []).append(row)
     with_children: list[Row] = []
@@ -320,21 +220,22 @@ def _source(group: Group, derived: Mapping[str, Activation]) -> str:
     return ""
 
 
-def _with_starts_of_twins(rows: Sequence[Row], origin: int) -> list[Row]:
+def _with_starts_of_twins(rows: Sequence[Row]) -> list[Row]:
     """Name, in a row skipped as a duplicate, the offset of the activation that handled the same situation."""
     starts = {row.activation_id: row.offset_ns for row in rows if row.activation_id}
-    told = []
-    for row in rows:
-        pieces = tuple(
-            Piece(f"at {starts[piece.text] / NS:+.2f}", "mono soft")
-            if piece.tone == "twin" and piece.text in starts
-            else replace(piece, tone="mono soft")
-            if piece.tone == "twin"
-            else piece
-            for piece in row.pieces
-        )
-        told.append(replace(row, pieces=pieces))
-    return told
+
+    def told(piece: Piece) -> Piece:
+        if piece.tone != TWIN:
+            return piece
+        text = f"at {starts[piece.text] / NS:+.2f}" if piece.text in starts else piece.text
+        return Piece(text, "mono soft keep")
+
+    return [
+        replace(row, pieces=tuple(told(piece) for piece in row.pieces))
+        if any(piece.tone == TWIN for piece in row.pieces)
+        else row
+        for row in rows
+    ]
 
 
 def _turn_notes(grouped: Grouped) -> dict[int, str]:

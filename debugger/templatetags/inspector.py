@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from debugger.access import projects_for
 from debugger.queries.pieces import Piece
-from debugger.queries.timeline import NS
+from debugger.queries.rows import NS
 
 register = template.Library()
 

@@ -9,7 +9,8 @@ import pytest
 
 from debugger.queries.grouping import group_events, missing_numbers
 from debugger.queries.live import Cursor, Shown, changes_since, cut_window
-from debugger.queries.timeline import WINDOW, Timeline, build_timeline, filter_rows, in_sections
+from debugger.queries.sections import filter_rows, in_sections
+from debugger.queries.timeline import WINDOW, Timeline, build_timeline
 from ingest.journal import JournalEvent
 from tests.factories import typical_run
 from tests.knowledge.streams import arrive, from_wire, run_of
@@ -59,6 +60,17 @@ def test_an_activation_without_its_trigger_is_marked() -> None:
     activation = next(row for row in build_timeline(events).rows if row.kind == "activation")
     assert not activation.is_child
     assert "its trigger event has not arrived" in activation.marks
+
+
+def test_activations_that_name_each_other_are_shown() -> None:
+    """No chain of triggers, not even a circle, makes a row disappear."""
+    asked = {"data": {"trigger": "tool.failed"}}
+    events = run_of(
+        ("activation.requested", {"activation_id": "a1", "caused_by": "r-1:2", **asked}),
+        ("activation.requested", {"activation_id": "a2", "caused_by": "r-1:1", **asked}),
+        ("activation.requested", {"activation_id": "a3", "caused_by": "r-1:3", **asked}),
+    )
+    assert [row.activation_id for row in build_timeline(events).rows] == ["a1", "a2", "a3"]
 
 
 @pytest.mark.parametrize("seed", range(5))

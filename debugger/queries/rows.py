@@ -1,0 +1,65 @@
+"""A row of the timeline and the axis its bar is drawn on. Pure."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from debugger.queries.pieces import Piece, plain_text
+
+NS: Final = 1_000_000_000
+NARROWEST: Final = 9.0  # thousandths of the axis that the shortest bar takes
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the timeline. Times are Unix nanoseconds; `key` is unique in the run and never changes.
+
+    `bar` is (left, width) in thousandths of the axis, None when nothing is to be drawn. `marks` are what the page must
+    not keep quiet about: repairs, missing partners, wrong clocks.
+    """
+
+    key: str
+    kind: str
+    state: str
+    event_id: str
+    activation_id: str
+    turn: int | None
+    start_ns: int
+    end_ns: int | None
+    duration_ms: float | None
+    pieces: tuple[Piece, ...]
+    event_ids: tuple[str, ...]
+    last_arrival: int
+    is_child: bool = False
+    from_chain: bool = False
+    marks: tuple[str, ...] = ()
+    offset_ns: int = 0
+    bar: tuple[float, float] | None = None
+
+    @property
+    def bar_box(self) -> tuple[float, float]:
+        """(left, width) as drawn: never too narrow to see, never over the edge."""
+        left, width = self.bar or (0.0, 0.0)
+        return min(left, 1000 - NARROWEST), max(width, NARROWEST)
+
+    @property
+    def text(self) -> str:
+        return plain_text(self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The stretch of time the bars are drawn on, in Unix nanoseconds."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def span_ms(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e6
+
+    def place(self, start_ns: int, end_ns: int | None) -> tuple[float, float]:
+        """Return (left, width) in thousandths; a time outside is drawn at the edge."""
+        span = max(1, self.end_ns - self.start_ns)
+        left = min(max(start_ns - self.start_ns, 0), span)
+        right = min(max((end_ns if end_ns is not None else start_ns) - self.start_ns, left), span)
+        return round(1000 * left / span, 2), round(1000 * (right - left) / span, 2)
