@@ -152,15 +152,20 @@ def test_no_event_is_there_twice_and_none_is_missing(failed_tool: TrueRun) -> No
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("name", ["failed_tool", "first_call"])
-def test_page_explains_the_hint(page: Page, stack: RunningStack, request: pytest.FixtureRequest, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "trigger", "source_type"),
+    [("failed_tool", "tool.failed", "tool.failed"), ("first_call", "mcp.first_call", "tool.completed")],
+)
+def test_page_explains_the_hint(
+    page: Page, stack: RunningStack, request: pytest.FixtureRequest, name: str, trigger: str, source_type: str
+) -> None:
     """From the sign-in link: the run's timeline shows the activation, and its why panel the hint and its place."""
     run: TrueRun = request.getfixturevalue(name)
-    hint = check_chain(run, *{"failed_tool": ("tool.failed", "tool.failed"), "first_call": ("mcp.first_call", "tool.completed")}[name])
+    hint = check_chain(run, trigger, source_type)
     page.goto(stack.sign_in_url())
     page.goto(f"/{stack.project}/runs/{run.run_id}/")
-    page.get_by_role("link", name="Activation").filter(has_text=hint["activation"]["trigger"]).first.click()
-    panel = page.locator("#why")
+    page.get_by_role("link", name="Activation").filter(has_text=trigger).first.click()
+    panel = page.locator("#panel")
     expect(panel).to_contain_text(hint["knowledge_id"])
     expect(panel).to_contain_text("injected")
     expect(panel).to_contain_text(HINT_TYPE)
