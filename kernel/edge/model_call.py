@@ -33,6 +33,8 @@ ID_LIMIT: Final = 120  # code points of a call id or tool name
 TEXT_LIMIT: Final = 4_096  # code points of the reply's text that leave the transcript
 EXCERPT_LIMIT: Final = 500  # code points of a call's arguments that leave the transcript
 ERROR_LIMIT: Final = 1_000
+# Failures found before anything was sent: what stood in that request reached nobody and is not reported as injected.
+NEVER_SENT: Final = ("unknown_agent", "model_not_named", "script_invalid")
 
 
 async def call_model(
@@ -58,7 +60,8 @@ async def call_model(
     except ModelError as error:
         if error.retryable:
             raise
-        return failed_answer(error, requested_ns, clock_ns(), sent_context(messages))
+        sent = () if error.error_class in NEVER_SENT else sent_context(messages)
+        return failed_answer(error, requested_ns, clock_ns(), sent)
     answer = ModelAnswer(replied=_replied(requested_ns, clock_ns(), messages, catalogue, reply))
     message = Message("assistant", reply.text, "model", reply.calls)
     written = await store.write(command.run_id, command.reply_seq, message, to_json(answer))

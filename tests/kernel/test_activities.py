@@ -232,9 +232,11 @@ async def test_a_model_failure_is_raised_for_temporal_while_attempts_are_left(wo
 async def test_an_unknown_agent_is_a_failure_that_names_the_known(world: World) -> None:
     """A spec with a wrong agent fails the run with the names there are."""
     await world.prepared()
-    answer = await world.activities.call_model(replace(model_call(), agent="nobody"))
+    block = Append(2, Message("context", "<temporality.memory>a hint</temporality.memory>", "priming"))
+    answer = await world.activities.call_model(replace(model_call(), agent="nobody", append=(block,), reply_seq=3))
     assert answer.failed is not None
     assert answer.failed.error == "no agent named 'nobody'; there are: openai_chat"
+    assert answer.failed.sent_context == (), "a hint that reached nobody is not injected"
 
 
 async def test_a_call_is_executed_once(world: World) -> None:
