@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 
 from contract import stages
 from contract.fingerprint import fingerprint
@@ -60,19 +60,20 @@ def answer_one(project: Project, query: HintQuery) -> dict[str, Any]:
 def _keep(
     project: Project, query: HintQuery, findings: Findings, answer: dict[str, Any], took_ms: float
 ) -> dict[str, Any]:
-    """Keep the answer, then report it; return the answer kept, ours or that of a racing retry."""
+    """Keep the answer and report it in one transaction; return the answer kept, ours or that of a racing retry."""
     global keeping_failures
     try:
-        # Of two racing retries one row is written; only its writer reports.
-        row, created = HintAnswer.objects.get_or_create(
-            project=project, run_id=query.run_id, activation_id=query.activation_id, defaults={"answer": answer}
-        )
+        with transaction.atomic():
+            # A racing retry waits here until the first has committed, and finds its row; only the writer reports.
+            row, created = HintAnswer.objects.get_or_create(
+                project=project, run_id=query.run_id, activation_id=query.activation_id, defaults={"answer": answer}
+            )
+            if created:
+                _report(project, events_of(query, findings, answer, took_ms))
     except DatabaseError as error:
         keeping_failures += 1
         logger.error("the answer to an activation was not kept: %s", type(error).__name__)
         return answer
-    if created:
-        _report(project, events_of(query, findings, answer, took_ms))
     return dict(row.answer)
 
 
@@ -80,7 +81,9 @@ def _report(project: Project, events: Sequence[dict[str, Any]]) -> None:
     """Write hint.query and hint.offered through the common write path; a failure is counted, never raised."""
     global telemetry_failures
     try:
-        result = accept_events(project.pk, events)
+        # A savepoint of its own: what fails in here must not take the kept answer along.
+        with transaction.atomic():
+            result = accept_events(project.pk, events)
     except Exception as error:  # noqa: BLE001 - hints already found are given whatever becomes of their telemetry
         telemetry_failures += 1
         logger.error("hint telemetry was not written: %s", type(error).__name__)
