@@ -80,6 +80,14 @@ def test_legal_histories_pass(messages: tuple[Message, ...]) -> None:
         pytest.param(
             (RULES, Message("user", "x", "task", (ToolCall("a", "b", "{}"),))), "only an assistant", id="calls"
         ),
+        pytest.param(
+            (*THREE, reply("a"), Message("tool", "x", "tool", (ToolCall("d", "shell", "{}"),), "b"), reply("c")),
+            "only an assistant message carries calls (position 4, role tool)",
+            id="calls in a reply",
+        ),
+        pytest.param(
+            (RULES, TASK, asks("a"), reply("a"), asks("a"), reply("a")), "earlier message used again: a", id="id again"
+        ),
         pytest.param((), "at least one message", id="nothing"),
     ],
 )
@@ -88,3 +96,13 @@ def test_broken_histories_are_named(messages: tuple[Message, ...], says: str) ->
     with pytest.raises(ProtocolViolation) as refused:
         check_history(messages)
     assert says in str(refused.value)
+
+
+def test_every_broken_group_is_named() -> None:
+    """T01: the ids without a reply are named for all groups at once, and a late reply is told with its call only."""
+    with pytest.raises(ProtocolViolation) as refused:
+        check_history((*THREE, reply("b"), HINT, reply("a"), asks("d", "e"), reply("x"), asks("f")))
+    assert str(refused.value) == (
+        "no reply in place to: a, c; a context message stands inside the run of replies at position 4; "
+        "no reply in place to: d, e; orphan replies at 8..8, no call awaits them: x; no reply in place to: f"
+    )
