@@ -5,7 +5,8 @@ Never two user messages in a row, never anything between calls and their replies
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
 from kernel.messages import Message
@@ -16,7 +17,7 @@ JOIN = "\n\n"
 def render_openai(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return the messages in OpenAI chat form: context text becomes a user message, joined to a neighbouring one."""
     rendered: list[dict[str, Any]] = []
-    for message in messages:
+    for message in _saying(messages):
         role = "user" if message.role == "context" else message.role
         if role == "user" and rendered and rendered[-1]["role"] == "user":
             rendered[-1]["content"] += JOIN + message.text
@@ -27,6 +28,14 @@ def render_openai(messages: Sequence[Message]) -> list[dict[str, Any]]:
         else:
             rendered.append({"role": role, "content": message.text})
     return rendered
+
+
+def _saying(messages: Sequence[Message]) -> Iterator[Message]:
+    """Yield the messages that say anything: providers refuse an empty assistant message and an empty text block.
+
+    A reply stays also when it is empty: its call awaits it.
+    """
+    return (message for message in messages if message.text or message.calls or message.role == "tool")
 
 
 def _calls(message: Message) -> list[dict[str, Any]]:
@@ -40,7 +49,7 @@ def render_blocks(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return the messages in block form (no system, which travels apart): the replies to one assistant message and
     the context after them are blocks of one user message, replies first."""
     rendered: list[dict[str, Any]] = []
-    for message in messages:
+    for message in _saying(messages):
         if message.role == "system":
             continue
         if message.role == "assistant":
@@ -67,15 +76,27 @@ def _assistant_blocks(message: Message) -> list[dict[str, Any]]:
 
 
 def _input(arguments: str) -> dict[str, Any]:
+    """Return the arguments as the object a provider takes; what cannot be sent as one goes as text.
+
+    Python reads NaN, 1e999 and half a surrogate pair, which no JSON on the wire may hold.
+    """
     try:
         value = json.loads(arguments or "{}")
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {"malformed": arguments}
 
 
 def message_hash(message: Message) -> str:
-    """Return the SHA-256 (hex) of a message's role, text and ids: what is reported as sent."""
-    calls = [[call.call_id, call.name, call.arguments] for call in message.calls]
-    text = json.dumps([message.role, message.text, message.call_id, calls], ensure_ascii=True)
+    """Return the SHA-256 (hex) of a message's role, text and ids: what is reported as sent.
+
+    What is hashed is the JSON text of `[role, text, call_id, [[call_id, name, arguments], ...]]`, ASCII only, written
+    here piece by piece because this runs for every message of every request.
+    """
+    call_id = "null" if message.call_id is None else quoted(message.call_id)
+    calls = ", ".join(
+        [f"[{quoted(call.call_id)}, {quoted(call.name)}, {quoted(call.arguments)}]" for call in message.calls]
+    )
+    text = f"[{quoted(message.role)}, {quoted(message.text)}, {call_id}, [{calls}]]"
     return hashlib.sha256(text.encode()).hexdigest()
