@@ -78,11 +78,17 @@ class Switches:
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """A stdio MCP server under its configuration key. `{work}` in an argument is the run's work folder."""
+    """An MCP server under its configuration key: either `command` (stdio) or `url` (streamable HTTP).
+
+    `{work}` in an argument is the run's work folder. `token_env` names the worker's environment variable whose value
+    is sent to `url` as a bearer token; the value itself is written nowhere.
+    """
 
     key: str
-    command: str
+    command: str = ""
     args: tuple[str, ...] = ()
+    url: str = ""
+    token_env: str = ""
 
 
 @dataclass(frozen=True, slots=True)
