@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from contract import stages
+from contract.event_fields import Field, check_fields, may, need, schema_of
 
 # Envelope fields that are short text, in wire order. Each is an indexed or displayed column of at most ID_LIMIT
 # code points.
@@ -23,25 +24,6 @@ TIME_FIELDS: Final = ("occurred_at", "ended_at")
 ENVELOPE_FIELDS: Final = (*ID_FIELDS, *INTEGER_FIELDS, *TIME_FIELDS, "data")
 ID_LIMIT: Final = 200
 
-KINDS: Final[dict[str, tuple[type, ...]]] = {
-    "str": (str,),
-    "int": (int,),
-    "number": (int, float),
-    "bool": (bool,),
-    "object": (dict,),
-    "array": (list,),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One key of an event's `data`: its kind (a key of KINDS), whether it must be there, its closed words."""
-
-    kind: str
-    doc: str
-    required: bool = False
-    words: Mapping[str, str] | None = None
-
 
 @dataclass(frozen=True, slots=True)
 class EventType:
@@ -53,34 +35,34 @@ class EventType:
     terminal_status: str | None = None
 
 
-def _need(kind: str, doc: str, words: Mapping[str, str] | None = None) -> Field:
-    return Field(kind, doc, True, words)
-
-
-def _may(kind: str, doc: str, words: Mapping[str, str] | None = None) -> Field:
-    return Field(kind, doc, False, words)
-
-
-_DURATION = _may("number", "how long it took, in milliseconds")
-_TRIGGER = _need("str", "what caused the search", stages.TRIGGERS)
-_ERROR = _may("str", "what went wrong, redacted")
+_DURATION = may("number", "how long it took, in milliseconds")
+_TRIGGER = need(
+    "str", f"what caused the search: {', '.join(stages.TRIGGERS)} or another name of that form", is_trigger=True
+)
+_ERROR = may("str", "what went wrong, redacted")
 _COUNTS = {
-    "n_retrieved": _may("int", "candidates considered"),
-    "n_offered": _may("int", "hints offered by Observation"),
-    "n_selected": _may("int", "hints chosen by the kernel"),
-    "n_injected": _may("int", "hints placed in the history"),
+    "n_retrieved": may("int", "candidates considered"),
+    "n_offered": may("int", "hints offered by Observation"),
+    "n_selected": may("int", "hints chosen by the kernel"),
+    "n_injected": may("int", "hints placed in the history"),
 }
 _SITUATION = {
-    "situation_key": _may("str", "hash of trigger, server or tool, error class and exact fingerprint"),
-    "situation_class": _may("str", "the same hash over the class fingerprint, for statistics"),
-    "fingerprint": _may("str", "the normalised diagnostic text behind the key"),
+    "situation_key": may("str", "hash of trigger, server or tool, error class and exact fingerprint"),
+    "situation_class": may("str", "the same hash over the class fingerprint, for statistics"),
+    "fingerprint": may("str", "the normalised diagnostic text behind the key"),
+}
+_HOLDOUT = {
+    "experiment": may("str", "name of the experiment, may be empty"),
+    "arm": need("str", "what was drawn", stages.HOLDOUT_ARMS),
+    "share": need("number", "share of situations that are withheld", lowest=0, highest=1),
+    "tokens": may("int", "tokens of the block that was drawn for", lowest=0),
 }
 _TERMINAL = {
-    "reason": _may("str", "why it ended"),
+    "reason": may("str", "why it ended"),
     "error": _ERROR,
-    "n_turns": _may("int", "turns taken"),
-    "answer": _may("str", "the final text, bounded"),
-    "limit": _may("str", "name of the limit that was reached"),
+    "n_turns": may("int", "turns taken"),
+    "answer": may("str", "the final text, bounded"),
+    "limit": may("str", "name of the limit that was reached"),
 }
 
 
@@ -92,20 +74,20 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
     "run.started": _type(
         "A run began; carries the task, the agent and the limits it runs under.",
         {
-            "task": _may("str", "the task as given"),
-            "agent": _may("str", "name of the driver"),
-            "model": _may("str", "model behind the driver"),
-            "limits": _may("object", "activation and turn limits, by name"),
-            "switches": _may("object", "which triggers and modes are on"),
-            "tools": _may("array", "names of the tools offered"),
-            "mcp_servers": _may("array", "keys of the MCP servers that answered"),
-            "failed_servers": _may("object", "MCP server key -> why it could not be used"),
+            "task": may("str", "the task as given"),
+            "agent": may("str", "name of the driver"),
+            "model": may("str", "model behind the driver"),
+            "limits": may("object", "activation and turn limits, by name"),
+            "switches": may("object", "which triggers and modes are on"),
+            "tools": may("array", "names of the tools offered"),
+            "mcp_servers": may("array", "keys of the MCP servers that answered"),
+            "failed_servers": may("object", "MCP server key -> why it could not be used"),
         },
         {"task": "Release the parser package", "agent": "scripted", "tools": ["shell"]},
     ),
     "run.continued": _type(
         "The run went on in a new workflow run (continue-as-new).",
-        {"continuation": _may("int", "how many times so far"), "n_messages": _may("int", "messages carried over")},
+        {"continuation": may("int", "how many times so far"), "n_messages": may("int", "messages carried over")},
         {"continuation": 1, "n_messages": 42},
     ),
     "run.completed": _type("The agent gave its answer.", _TERMINAL, {"answer": "Done.", "n_turns": 6}, "completed"),
@@ -121,23 +103,23 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
     ),
     "turn.started": _type("A turn began.", {}, {}),
     "turn.completed": _type(
-        "All that answers one model request is there.", {"n_calls": _may("int", "tool calls")}, {"n_calls": 2}
+        "All that answers one model request is there.", {"n_calls": may("int", "tool calls")}, {"n_calls": 2}
     ),
     "turn.failed": _type(
         "The turn could not be finished.",
-        {"code": _may("str", "error code"), "source": _may("str", "envelope or runtime"), "error": _ERROR},
+        {"code": may("str", "error code"), "source": may("str", "envelope or runtime"), "error": _ERROR},
         {"code": "invalid_driver_decision", "source": "runtime"},
     ),
     "model.requested": _type(
         "A request was built and sent to the model. Message texts travel once: a request is the first `n_kept` "
         "messages of `follows` and then `new_messages`.",
         {
-            "follows": _may("str", "event_id of the previous model.requested of this run, absent for the first"),
-            "n_kept": _may("int", "messages taken unchanged from that request, from its start"),
-            "n_messages": _need("int", "messages in this request"),
-            "new_messages": _may("array", "messages added: role, text, calls, call_id, origin, hash, tokens"),
-            "tokens": _may("int", "estimated tokens of the whole request"),
-            "n_tools": _may("int", "tools offered"),
+            "follows": may("str", "event_id of the previous model.requested of this run, absent for the first"),
+            "n_kept": may("int", "messages taken unchanged from that request, from its start"),
+            "n_messages": need("int", "messages in this request"),
+            "new_messages": may("array", "messages added: role, text, calls, call_id, origin, hash, tokens"),
+            "tokens": may("int", "estimated tokens of the whole request"),
+            "n_tools": may("int", "tools offered"),
         },
         {"n_messages": 2, "new_messages": [{"role": "user", "text": "Release it", "origin": "task"}], "tokens": 12},
     ),
@@ -145,31 +127,31 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         "The model answered.",
         {
             "duration_ms": _DURATION,
-            "n_calls": _may("int", "tool calls in the answer"),
-            "text": _may("str", "answer text, bounded"),
-            "input_tokens": _may("int", "as reported by the provider"),
-            "output_tokens": _may("int", "as reported by the provider"),
-            "model": _may("str", "model that answered"),
+            "n_calls": may("int", "tool calls in the answer"),
+            "text": may("str", "answer text, bounded"),
+            "input_tokens": may("int", "as reported by the provider"),
+            "output_tokens": may("int", "as reported by the provider"),
+            "model": may("str", "model that answered"),
         },
         {"duration_ms": 1310, "n_calls": 1, "text": ""},
     ),
     "model.failed": _type(
         "The model request failed.",
-        {"duration_ms": _DURATION, "error": _ERROR, "error_class": _may("str", "its class")},
+        {"duration_ms": _DURATION, "error": _ERROR, "error_class": may("str", "its class")},
         {"error": "timeout", "duration_ms": 30000},
     ),
     "tool.requested": _type(
         "The model asked for a tool call.",
-        {"arguments": _may("str", "arguments as given, bounded and redacted")},
+        {"arguments": may("str", "arguments as given, bounded and redacted")},
         {"arguments": '{"command": "git init"}'},
     ),
     "tool.completed": _type(
         "A tool call ended well.",
         {
             "duration_ms": _DURATION,
-            "result": _may("str", "result text, bounded and redacted"),
-            "effect": _may("str", "what was changed", stages.EFFECTS),
-            "duplicate_of": _may("str", "call_id of the identical call that was executed in its place"),
+            "result": may("str", "result text, bounded and redacted"),
+            "effect": may("str", "what was changed", stages.EFFECTS),
+            "duplicate_of": may("str", "call_id of the identical call that was executed in its place"),
         },
         {"duration_ms": 63, "result": "Initialized empty Git repository", "effect": "applied"},
     ),
@@ -177,10 +159,10 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         "A tool was executed and ended in an error.",
         {
             "duration_ms": _DURATION,
-            "status": _may("str", "failed or timed_out", stages.TOOL_STATUSES),
-            "error_class": _may("str", "class of the error"),
-            "effect": _may("str", "what was changed", stages.EFFECTS),
-            "detail": _may("str", "diagnostic text, bounded and redacted"),
+            "status": may("str", "failed or timed_out", stages.TOOL_STATUSES),
+            "error_class": may("str", "class of the error"),
+            "effect": may("str", "what was changed", stages.EFFECTS),
+            "detail": may("str", "diagnostic text, bounded and redacted"),
             **_SITUATION,
         },
         {
@@ -193,61 +175,91 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
     "tool.blocked": _type(
         "A call was refused before it was executed.",
         {
-            "status": _may("str", "blocked, denied or cancelled", stages.TOOL_STATUSES),
-            "code": _may("str", "refusal code, for example tool_unavailable"),
-            "detail": _may("str", "the refusal as the model read it"),
+            "status": may("str", "blocked, denied or cancelled", stages.TOOL_STATUSES),
+            "code": may("str", "refusal code, for example tool_unavailable"),
+            "detail": may("str", "the refusal as the model read it"),
         },
         {"status": "denied", "code": "tool_unavailable", "detail": "no tool named deploy is offered"},
     ),
     "approval.requested": _type(
-        "A person was asked to approve a call.", {"question": _may("str", "text")}, {"question": "Run rm?"}
+        "A person was asked to approve a call.", {"question": may("str", "text")}, {"question": "Run rm?"}
     ),
     "approval.decided": _type(
         "The approval was answered.",
-        {"approved": _need("bool", "the decision"), "by": _may("str", "who"), "note": _may("str", "why")},
+        {
+            "approved": need("bool", "the decision"),
+            "by": may("str", "who"),
+            "note": may("str", "why"),
+            "timed_out": may("bool", "nobody answered in time, which counts as refused"),
+        },
         {"approved": False, "by": "owner"},
     ),
     "human.asked": _type(
-        "A person was asked a question.", {"question": _may("str", "text")}, {"question": "Which branch?"}
+        "A person was asked a question.", {"question": may("str", "text")}, {"question": "Which branch?"}
     ),
-    "human.answered": _type("The question was answered.", {"answer": _may("str", "text")}, {"answer": "main"}),
+    "human.answered": _type(
+        "The question was answered, or nobody answered it in time.",
+        {
+            "answer": may("str", "text"),
+            "by": may("str", "who"),
+            "timed_out": may("bool", "nobody answered in time; there is no answer then"),
+        },
+        {"answer": "main", "by": "owner"},
+    ),
     "operation.started": _type(
-        "A background operation began.", {"detail": _may("str", "what it does")}, {"detail": "build"}
+        "A background operation began. The call that started it has its `call_id`; a later call that waits for it "
+        "names it by `operation_id`.",
+        {"detail": may("str", "what it does")},
+        {"detail": "build"},
     ),
     "operation.completed": _type(
         "A background operation ended well.",
-        {"duration_ms": _DURATION, "result": _may("str", "bounded")},
+        {"duration_ms": _DURATION, "result": may("str", "bounded")},
         {"result": "ok"},
     ),
     "operation.failed": _type(
-        "A background operation ended in an error.",
+        "A background operation ended in an error, was stopped at its time limit, or because the run ended.",
         {
             "duration_ms": _DURATION,
-            "error_class": _may("str", "class of the error"),
-            "effect": _may("str", "what was changed", stages.EFFECTS),
-            "detail": _may("str", "diagnostic text, bounded and redacted"),
+            "status": may("str", "failed, timed_out or cancelled", stages.TOOL_STATUSES),
+            "error_class": may("str", "class of the error"),
+            "effect": may("str", "what was changed", stages.EFFECTS),
+            "detail": may("str", "diagnostic text, bounded and redacted"),
             **_SITUATION,
         },
-        {"error_class": "exit_nonzero", "detail": "build failed"},
+        {"status": "failed", "error_class": "exit_nonzero", "detail": "build failed"},
     ),
     "delegate.started": _type(
-        "A child run was started.", {"child_run_id": _may("str", "its run")}, {"child_run_id": "r-43"}
+        "A child run was started.",
+        {
+            "child_run_id": may("str", "its run"),
+            "member": may("str", "who was named to do it"),
+            "task": may("str", "what it was given to do, bounded"),
+        },
+        {"child_run_id": "r-42.1", "member": "reviewer", "task": "Review the release notes"},
     ),
     "delegate.finished": _type(
         "A child run ended.",
-        {"child_run_id": _may("str", "its run"), "status": _may("str", "run status", stages.RUN_STATUSES)},
-        {"child_run_id": "r-43", "status": "completed"},
+        {
+            "child_run_id": may("str", "its run"),
+            "status": may("str", "run status", stages.RUN_STATUSES),
+            "answer": may("str", "its answer, bounded"),
+            "reason": may("str", "why it ended without one"),
+        },
+        {"child_run_id": "r-42.1", "status": "completed", "answer": "Two notes are missing."},
     ),
     "plan.updated": _type(
-        "The agent changed its plan.", {"plan": _may("array", "steps")}, {"plan": ["build", "publish"]}
+        "The agent changed its plan.",
+        {"plan": may("array", "steps in order: texts, or objects with step and status")},
+        {"plan": ["build", "publish"]},
     ),
     "activation.requested": _type(
         "The kernel asked Observation for knowledge.",
         {
             "trigger": _TRIGGER,
-            "query": _may("str", "the bounded, redacted query"),
+            "query": may("str", "the bounded, redacted query"),
             **_SITUATION,
-            "budget": _may("object", "activation_tokens and run_tokens left, hint_limit"),
+            "budget": may("object", "activation_tokens and run_tokens left, hint_limit"),
         },
         {"trigger": "tool.failed", "query": "Release the parser package"},
     ),
@@ -255,15 +267,18 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         "The search was answered and the kernel made its choice.",
         {
             "trigger": _TRIGGER,
-            "result": _need("str", "how the search ended", stages.ACTIVATION_RESULTS),
+            "result": need("str", "how the search ended", stages.ACTIVATION_RESULTS),
             **_COUNTS,
-            "n_dropped": _may("int", "hints offered and not injected"),
-            "tokens": _may("int", "tokens of the injected block"),
-            "duration_ms": _may("number", "time of the search, in milliseconds"),
+            "n_dropped": may("int", "hints offered and not injected"),
+            "tokens": may("int", "tokens of the injected block"),
+            "duration_ms": may("number", "time of the search, in milliseconds"),
             "error": _ERROR,
             **_SITUATION,
-            "block": _may("str", "the hint block as it stands in the history"),
-            "tokens_left": _may("int", "runtime tokens left in the run after this activation"),
+            "block": may("str", "the hint block as it stands in the history"),
+            "tokens_left": may("int", "runtime tokens left in the run after this activation"),
+            "algorithm_version": may("str", "version of FindHints as answered"),
+            "holdout": may("object", "the draw, present in both arms whenever one was made", keys=_HOLDOUT),
+            "shadow_tokens": may("int", "tokens of the block that would have gone in without shadow mode", lowest=0),
         },
         {
             "trigger": "tool.failed",
@@ -278,35 +293,35 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         "An activation was due and no search was made.",
         {
             "trigger": _TRIGGER,
-            "skip_reason": _need("str", "why", stages.SKIP_REASONS),
-            "same_as": _may("str", "activation_id that handled the same situation"),
-            "limit": _may("int", "the limit that was reached"),
+            "skip_reason": need("str", "why", stages.SKIP_REASONS),
+            "same_as": may("str", "activation_id that handled the same situation"),
+            "limit": may("int", "the limit that was reached"),
             **_SITUATION,
         },
         {"trigger": "tool.failed", "skip_reason": "duplicate_situation"},
     ),
     "activation.deferred": _type(
         "An activation was put off to the next boundary.",
-        {"trigger": _TRIGGER, "limit": _may("int", "activations allowed in a turn"), **_SITUATION},
+        {"trigger": _TRIGGER, "limit": may("int", "activations allowed in a turn"), **_SITUATION},
         {"trigger": "tool.failed", "limit": 2},
     ),
     "hint.query": _type(
         "Observation ran FindHints.",
         {
             "trigger": _TRIGGER,
-            "source_event_id": _may("str", "what caused the search"),
-            "algorithm_version": _need("str", "version of FindHints"),
-            "matcher": _may("str", "legs that took part"),
+            "source_event_id": may("str", "what caused the search"),
+            "algorithm_version": need("str", "version of FindHints"),
+            "matcher": may("str", "legs that took part"),
             **_COUNTS,
-            "result": _may("str", "success, empty or error", stages.ACTIVATION_RESULTS),
+            "result": may("str", "success, empty or error", stages.ACTIVATION_RESULTS),
             "duration_ms": _DURATION,
-            "query_diagnostics": _may("object", "lengths, term count and fingerprint of the query; never its text"),
-            "candidates": _may(
+            "query_diagnostics": may("object", "lengths, term count and fingerprint of the query; never its text"),
+            "candidates": may(
                 "array",
                 "every candidate: knowledge_id, revision, rank, state, proposition, matched_by, "
                 "scores, tokens, hold_reason (absent for an offered one)",
             ),
-            "n_unlisted": _may("int", "candidates held back beyond those listed"),
+            "n_unlisted": may("int", "candidates held back beyond those listed"),
         },
         {"trigger": "tool.failed", "algorithm_version": "lexical-entity-topic.v2", "n_retrieved": 5, "n_offered": 3},
     ),
@@ -314,15 +329,15 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         "Observation offered one hint; its event_id is the hint_id.",
         {
             "trigger": _TRIGGER,
-            "source_event_id": _may("str", "what caused the search"),
-            "revision": _need("int", "revision of the item"),
-            "proposition": _need("str", "the rule as offered"),
-            "state": _may("str", "lifecycle state", stages.ITEM_STATES),
-            "matched_by": _may("array", "match reasons"),
-            "scores": _may("object", "score per signal"),
-            "rank": _may("int", "1 is best"),
-            "tokens": _may("int", "estimated size"),
-            "algorithm_version": _need("str", "version of FindHints"),
+            "source_event_id": may("str", "what caused the search"),
+            "revision": need("int", "revision of the item"),
+            "proposition": need("str", "the rule as offered"),
+            "state": may("str", "lifecycle state", stages.ITEM_STATES),
+            "matched_by": may("array", "match reasons"),
+            "scores": may("object", "score per signal"),
+            "rank": may("int", "1 is best"),
+            "tokens": may("int", "estimated size"),
+            "algorithm_version": need("str", "version of FindHints"),
         },
         {
             "trigger": "tool.failed",
@@ -334,49 +349,49 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
     "hint.delivery": _type(
         "The kernel selected, injected or dropped an offered hint.",
         {
-            "stage": _need("str", "what happened", stages.DELIVERY_STAGES),
-            "drop_reason": _may("str", "why it was dropped", stages.DROP_REASONS),
-            "tokens": _may("int", "tokens its cue takes in the finished block"),
-            "needed": _may("int", "tokens or hints it would have needed"),
-            "left": _may("int", "tokens or hints that were left"),
-            "limit": _may("int", "the limit that decided"),
-            "position": _may("int", "0-based place of the block in the request that carried it"),
-            "message_hash": _may("str", "hash of the message that carried it, as sent"),
-            "request_event_id": _may("str", "event_id of the model.requested that carried it"),
-            "probability": _may("number", "holdout probability in force"),
+            "stage": need("str", "what happened", stages.DELIVERY_STAGES),
+            "drop_reason": may("str", "why it was dropped", stages.DROP_REASONS),
+            "tokens": may("int", "tokens its cue takes in the finished block"),
+            "needed": may("int", "tokens or hints it would have needed"),
+            "left": may("int", "tokens or hints that were left"),
+            "limit": may("int", "the limit that decided"),
+            "position": may("int", "0-based place of the block in the request that carried it"),
+            "message_hash": may("str", "hash of the message that carried it, as sent"),
+            "request_event_id": may("str", "event_id of the model.requested that carried it"),
+            "probability": may("number", "holdout share in force", lowest=0, highest=1),
         },
         {"stage": "dropped", "drop_reason": "activation_tokens", "needed": 212, "left": 188, "limit": 400},
     ),
     "hint.used": _type(
-        "The runtime saw the hint acted on.", {"evidence": _may("str", "what shows it")}, {"evidence": "ran git init"}
+        "The runtime saw the hint acted on.", {"evidence": may("str", "what shows it")}, {"evidence": "ran git init"}
     ),
-    "hint.ignored": _type("The runtime saw the hint not acted on.", {"evidence": _may("str", "what shows it")}, {}),
+    "hint.ignored": _type("The runtime saw the hint not acted on.", {"evidence": may("str", "what shows it")}, {}),
     "hint.outcome": _type(
         "The effect of a hint was judged.",
         {
-            "outcome": _need("str", "the verdict", stages.OUTCOMES),
-            "by": _may("str", "who or what judged"),
-            "note": _may("str", "why"),
+            "outcome": need("str", "the verdict", stages.OUTCOMES),
+            "by": may("str", "who or what judged"),
+            "note": may("str", "why"),
         },
         {"outcome": "helpful", "by": "owner"},
     ),
     "memory.read.failed": _type("Reading knowledge failed.", {"error": _ERROR}, {"error": "503"}),
     "thinking": _type(
         "The runtime shows a step of its own.",
-        {"kind": _may("str", "for example safe_completion"), "detail": _may("str", "text")},
+        {"kind": may("str", "for example safe_completion"), "detail": may("str", "text")},
         {"kind": "safe_completion", "detail": "tool rounds spent"},
     ),
     "time.receipt": _type(
-        "The current time was read.", {"utc": _may("str", "RFC 3339")}, {"utc": "2026-11-30T03:00:00Z"}
+        "The current time was read.", {"utc": may("str", "RFC 3339")}, {"utc": "2026-11-30T03:00:00Z"}
     ),
-    "answer.heard": _type("A spoken answer was heard.", {"prefix": _may("str", "heard part")}, {"prefix": "The build"}),
-    "answer.cut": _type("A spoken answer was cut.", {"prefix": _may("str", "heard part")}, {"prefix": "The bu"}),
+    "answer.heard": _type("A spoken answer was heard.", {"prefix": may("str", "heard part")}, {"prefix": "The build"}),
+    "answer.cut": _type("A spoken answer was cut.", {"prefix": may("str", "heard part")}, {"prefix": "The bu"}),
     "run.outcome": _type(
         "The result of the run was judged.",
-        {"success": _may("bool", "task solved"), "score": _may("number", "0 to 1"), "by": _may("str", "who")},
+        {"success": may("bool", "task solved"), "score": may("number", "0 to 1"), "by": may("str", "who")},
         {"success": True, "by": "checker"},
     ),
-    "span": _type("A foreign span with no better name.", {"name": _may("str", "span name")}, {"name": "GET /"}),
+    "span": _type("A foreign span with no better name.", {"name": may("str", "span name")}, {"name": "GET /"}),
 }
 
 
@@ -388,45 +403,17 @@ def check_data(event_type: str, data: Mapping[str, Any]) -> str | None:
     known = EVENT_TYPES.get(event_type)
     if known is None:
         return None
-    for name, field in known.fields.items():
-        value = data.get(name)
-        if value is None:
-            if field.required:
-                return f"data.{name} is required for {event_type} ({field.doc})"
-            continue
-        if not isinstance(value, KINDS[field.kind]) or (isinstance(value, bool) and field.kind != "bool"):
-            return f"data.{name} must be of type {field.kind}"
-        if field.words is not None and value not in field.words:
-            return f"data.{name} must be one of: {', '.join(field.words)}"
-    return None
-
-
-_JSON_KINDS: Final = {
-    "str": "string",
-    "int": "integer",
-    "number": "number",
-    "bool": "boolean",
-    "object": "object",
-    "array": "array",
-}
+    return check_fields(event_type, known.fields, data, "data")
 
 
 def json_schema(event_type: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of one type's `data`. Raises KeyError for an unknown type."""
     known = EVENT_TYPES[event_type]
-    properties: dict[str, Any] = {}
-    for name, field in known.fields.items():
-        properties[name] = {"type": _JSON_KINDS[field.kind], "description": field.doc}
-        if field.words is not None:
-            properties[name]["enum"] = list(field.words)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": event_type,
         "description": known.doc,
-        "type": "object",
-        "properties": properties,
-        "required": [name for name, field in known.fields.items() if field.required],
-        "additionalProperties": True,
+        **schema_of(known.fields),
         "examples": [dict(known.example)],
     }
 

@@ -1,9 +1,11 @@
-"""The closed vocabularies of the activation chain: the only home of stage, result, skip and drop words.
+"""The vocabularies of the activation chain: the only home of stage, result, skip and drop words.
 
 Every mapping is word -> what it means to a person. The kernel emits these words, the event schemas and the
-API accept only these words, the pages and the glossary print these explanations. (Seed 001 §3, §10.3, §13.)
+API accept only these words, the pages and the glossary print these explanations. Triggers alone are open: any name
+of the right form is accepted, and those listed here have an explanation. (Seed 001 §3, §5, §10.3, §13.)
 """
 
+import re
 from typing import Final
 
 Words = dict[str, str]
@@ -13,6 +15,21 @@ TRIGGERS: Final[Words] = {
     "tool.failed": "a tool was executed and ended in an error",
     "mcp.first_call": "an MCP server was used successfully for the first time in the run",
 }
+
+TRIGGER_LIMIT: Final = 64  # code points
+TRIGGER_PATTERN: Final = r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+"
+_TRIGGER: Final = re.compile(TRIGGER_PATTERN)
+
+
+def trigger_problem(name: str) -> str | None:
+    """Return what is wrong with the name of a trigger, as the end of a sentence about the field, or None."""
+    if len(name) <= TRIGGER_LIMIT and _TRIGGER.fullmatch(name):
+        return None
+    return (
+        f"must be the name of a trigger: at most {TRIGGER_LIMIT} characters, two or more lower-case words "
+        "(letters, digits, _) joined by dots, such as tool.failed"
+    )
+
 
 # The order is the order of the chain: a hint never reaches a later stage without the earlier ones.
 STAGES: Final[Words] = {
@@ -77,6 +94,11 @@ DROP_REASONS: Final[Words] = {
     "holdout": "it was withheld on purpose to measure the effect of offering",
     "shadow": "the run is in shadow mode: hints are retrieved and reported, never injected",
     "run_ended": "the run ended before the next request was sent",
+}
+
+HOLDOUT_ARMS: Final[Words] = {
+    "offered": "the draw let the hints go in",
+    "withheld": "the draw kept the hints back, to compare with situations where they go in",
 }
 
 EFFECTS: Final[Words] = {

@@ -7,17 +7,9 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from contract import stages
+from contract.event_fields import KINDS, Field
 from contract.event_page import event_page
-from contract.events import (
-    ENVELOPE_FIELDS,
-    EVENT_TYPES,
-    KINDS,
-    REQUIRED_FIELDS,
-    TERMINAL_TYPES,
-    Field,
-    check_data,
-    json_schema,
-)
+from contract.events import ENVELOPE_FIELDS, EVENT_TYPES, REQUIRED_FIELDS, TERMINAL_TYPES, check_data, json_schema
 from contract.text import CLIP_MARKER, clip, estimate_tokens
 from tests.source_rules import ROOT
 
@@ -35,6 +27,12 @@ FIELDS = [(name, key, field) for name, known in EVENT_TYPES.items() for key, fie
 
 
 def right_value(field: Field) -> Any:
+    if field.keys:
+        return {key: right_value(inner) for key, inner in field.keys.items()}
+    if field.is_trigger:
+        return "entity.appeared"
+    if field.highest is not None:
+        return field.highest
     return next(iter(field.words)) if field.words else RIGHT[field.kind]
 
 
@@ -83,6 +81,72 @@ def test_each_wrongness_is_refused_by_name(event_type: str, key: str, field: Fie
     assert check_data(event_type, without | {key: None}) == problem
     if field.required:
         assert problem is not None and problem.startswith(f"data.{key} is required for {event_type}")
+
+
+TRIGGERED = [name for name, known in EVENT_TYPES.items() if "trigger" in known.fields]
+
+
+@pytest.mark.parametrize("trigger", ["entity.appeared", "a.b", "x1.y_2.z", f"a.{'b' * 62}", *stages.TRIGGERS])
+def test_any_trigger_of_the_right_form_is_accepted(trigger: str) -> None:
+    """A trigger nobody named before passes the door and the published schema, in every type that has one."""
+    assert len(TRIGGERED) >= 6
+    for event_type in TRIGGERED:
+        data = complete(event_type) | {"trigger": trigger}
+        assert check_data(event_type, data) is None
+        Draft202012Validator(json_schema(event_type)).validate(data)
+
+
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        "",
+        "entity",
+        "Entity.appeared",
+        "entity..appeared",
+        ".a",
+        "a.",
+        "a. b",
+        "1.a",
+        "a-b.c",
+        "a.b\n",
+        "é.a",
+        f"a.{'b' * 63}",
+    ],
+)
+def test_a_malformed_trigger_is_refused_with_field_limit_and_form(trigger: str) -> None:
+    """The refusal names the field, the limit and the form, and not the value."""
+    for event_type in TRIGGERED:
+        problem = check_data(event_type, complete(event_type) | {"trigger": trigger})
+        assert problem is not None
+        assert problem.startswith("data.trigger must be the name of a trigger: at most 64 characters")
+        assert "such as tool.failed" in problem
+        assert len(trigger) < 5 or trigger not in problem
+
+
+HOLDOUT = {"experiment": "spring", "arm": "withheld", "share": 0.2, "tokens": 212}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"arm": None}, "data.holdout.arm is required for data.holdout (what was drawn)"),
+        ({"arm": "left"}, "data.holdout.arm must be one of: offered, withheld"),
+        ({"share": None}, "data.holdout.share is required for data.holdout (share of situations that are withheld)"),
+        ({"share": 1.01}, "data.holdout.share must be from 0 to 1"),
+        ({"share": -0.1}, "data.holdout.share must be from 0 to 1"),
+        ({"share": float("nan")}, "data.holdout.share must be from 0 to 1"),
+        ({"share": "0.2"}, "data.holdout.share must be of type number"),
+        ({"tokens": -1}, "data.holdout.tokens must be 0 or more"),
+        ({"tokens": 1.5}, "data.holdout.tokens must be of type int"),
+        ({"experiment": 7}, "data.holdout.experiment must be of type str"),
+    ],
+)
+def test_a_draw_that_is_none_is_refused(change: dict[str, Any], problem: str) -> None:
+    """Each part of a holdout draw is checked by name; the draw as a whole passes, and so do keys of other names."""
+    base = {"trigger": "tool.failed", "result": "success"}
+    assert check_data("activation.completed", {**base, "holdout": {**HOLDOUT, "seed": "own"}}) is None
+    assert check_data("activation.completed", {**base, "holdout": {**HOLDOUT, **change}}) == problem
+    assert check_data("activation.completed", {**base, "shadow_tokens": -1}) == "data.shadow_tokens must be 0 or more"
 
 
 def test_unknown_types_and_keys_are_fine() -> None:
