@@ -10,7 +10,16 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from contract.secret_formats import FORMAT, FORMAT_KINDS, FORMAT_NEEDLES, NAME_NEEDLES, PRIVATE_KEY, name_kind
+from contract.secret_formats import (
+    FORMAT,
+    FORMAT_KINDS,
+    NAME_LIMIT,
+    NAME_NEEDLES,
+    PRIVATE_KEY,
+    holds_format,
+    holds_name,
+    name_kind,
+)
 from contract.secret_values import (
     JUDGED,
     MARKED,
@@ -63,8 +72,8 @@ def redact(text: str) -> tuple[str, int]:
     total = 0
     for _ in range(_ROUNDS):
         before, lowered = total, text.lower()
-        for needles, find in _FINDERS:
-            if any(needle in lowered for needle in needles):
+        for worth, find in _FINDERS:
+            if worth(lowered):
                 text, found = _replace(text, find(text))
                 total += found
         if total == before:
@@ -279,11 +288,35 @@ def _bare_span(text: str, at: int, kind: str, join: str) -> Span | None:
     return at, rest.end() if rest else end, kind
 
 
-# What a text must hold, in lower case, for the finder to be worth its cost.
-_FINDERS: Final[tuple[tuple[tuple[str, ...], Callable[[str], Iterator[Span]]], ...]] = (
-    (FORMAT_NEEDLES, _formats),
-    (("://",), _userinfo),
-    (NAME_NEEDLES, _named),
-    (("passw", "passp", "sshpass", "identified", "curl "), _spoken),
-    (("bearer",), _bearers),
+# A look at the text in lower case that says whether the finder is worth its cost. It may err to one side only: most
+# texts hold no secret, and this is all that is done to them.
+_NAME_AND_JOIN: Final = re.compile(
+    rf"(?:{'|'.join(NAME_NEEDLES)})[\w.\-]{{0,{NAME_LIMIT}}}+"
+    r"(?:>|\\{0,3}[\"']?\]?(?:[ \t]{0,4}[:=]|,[ ]?\\{0,3}[\"']))"
+)
+
+
+def _may_hold_userinfo(lowered: str) -> bool:
+    return "://" in lowered and "@" in lowered
+
+
+def _may_hold_named(lowered: str) -> bool:
+    return holds_name(lowered) and ("--" in lowered or _NAME_AND_JOIN.search(lowered) is not None)
+
+
+def _may_hold_spoken(lowered: str) -> bool:
+    passed = "pass" in lowered and ("passw" in lowered or "passp" in lowered or "sshpass" in lowered)
+    return passed or "identified" in lowered or "curl " in lowered
+
+
+def _may_hold_bearer(lowered: str) -> bool:
+    return "bearer" in lowered
+
+
+_FINDERS: Final[tuple[tuple[Callable[[str], bool], Callable[[str], Iterator[Span]]], ...]] = (
+    (holds_format, _formats),
+    (_may_hold_userinfo, _userinfo),
+    (_may_hold_named, _named),
+    (_may_hold_spoken, _spoken),
+    (_may_hold_bearer, _bearers),
 )
