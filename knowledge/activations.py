@@ -110,7 +110,7 @@ def _take_skipped(row: Row, event: JournalEvent) -> None:
 
 
 def _take_deferred(row: Row, event: JournalEvent) -> None:
-    fill(row, deferred_ns=event.occurred_ns)
+    fill(row, deferred_ns=event.occurred_ns, deferred_limit=read.whole(event.data, "limit"))
 
 
 def _take_completed(row: Row, event: JournalEvent) -> None:
@@ -125,8 +125,19 @@ def _take_completed(row: Row, event: JournalEvent) -> None:
         block=read.text(data, "block"),
         block_tokens=read.whole(data, "tokens"),
         tokens_left=read.whole(data, "tokens_left"),
+        algorithm_version=read.text(data, "algorithm_version", ID_LIMIT),
         said_retrieved=read.whole(data, "n_retrieved"),
+        shadow_tokens=read.whole(data, "shadow_tokens"),
     )
+    _take_draw(row, read.mapping(data, "holdout"))
+
+
+def _take_draw(row: Row, draw: Mapping[str, Any]) -> None:
+    """Keep the draw of a holdout, of both arms alike; without an arm there was none."""
+    arm, share = read.identity(draw, "arm"), read.number(draw, "share")
+    if arm is not None:
+        fill(row, arm=arm, experiment=read.identity(draw, "experiment"), holdout_tokens=read.whole(draw, "tokens"))
+        fill(row, share=share if share is not None and share <= 1 else None)
 
 
 def _take_query(row: Row, event: JournalEvent) -> None:

@@ -33,7 +33,8 @@ class Call:
     """One tool call. `index` is its place among the run's events.
 
     `words` are those of its argument values, `names` the tool's and the arguments' own. `status` is ok, failed,
-    blocked or open; a `copy` was answered by an identical call executed in its place.
+    blocked, cancelled (its operation was stopped with the run) or open; a `copy` was answered by an identical call
+    executed in its place.
     """
 
     index: int
@@ -138,7 +139,7 @@ def _call(events: Sequence[JournalEvent], request: int | None, end: int | None, 
     first = parts[0]
     operation = operations.get(first.call_id or "")
     last = operation if operation is not None else end
-    status = STATUS_OF.get(events[last].type, "open") if last is not None else "open"
+    status = _status(events[last]) if last is not None else "open"
     words, names = read_arguments(text(events[request].data, "arguments") if request is not None else "")
     tool = _said(part.tool for part in parts) or ""
     return Call(
@@ -156,6 +157,12 @@ def _call(events: Sequence[JournalEvent], request: int | None, end: int | None, 
         words=words,
         names=names | tool_names(tool),
     )
+
+
+def _status(end: JournalEvent) -> str:
+    """Return how a call ended. A stopped operation says nothing about the call: it neither failed nor went well."""
+    cancelled = end.type == "operation.failed" and text(end.data, "status") == "cancelled"
+    return "cancelled" if cancelled else STATUS_OF.get(end.type, "open")
 
 
 def _said(values: Iterable[str | None]) -> str | None:

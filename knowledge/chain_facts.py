@@ -92,6 +92,7 @@ class ActivationFacts:
     requested_ns: int | None = None
     completed_ns: int | None = None
     deferred_ns: int | None = None
+    deferred_limit: int | None = None
     duration_ms: float | None = None
     search_ms: float | None = None
     result: str = ""
@@ -109,6 +110,11 @@ class ActivationFacts:
     tokens_left: int | None = None
     budget: dict[str, Any] = field(default_factory=dict)
     block: str = ""
+    experiment: str = ""
+    arm: str = ""
+    share: float | None = None
+    holdout_tokens: int | None = None
+    shadow_tokens: int | None = None
     request_event_id: str | None = None
     position: int | None = None
     query_diagnostics: dict[str, Any] = field(default_factory=dict)

@@ -95,8 +95,8 @@ def check_draft(draft: ItemDraft) -> None:
         raise KnowledgeError(f"proposition has about {size} tokens; the limit is {PROPOSITION_TOKENS}, shorten it")
     _check_word("kind", draft.kind, KINDS)
     _check_word("state", draft.state, stages.ITEM_STATES)
-    if draft.trigger:
-        _check_word("trigger", draft.trigger, stages.TRIGGERS)
+    if draft.trigger and (problem := stages.trigger_problem(draft.trigger)) is not None:
+        raise KnowledgeError(f"trigger {problem}")
     if bool(draft.replaced_by) != (draft.state in NEEDS_REPLACEMENT):
         needing = " and ".join(NEEDS_REPLACEMENT)
         raise KnowledgeError(f"replaced_by must name the live replacement of a {needing} item, and of no other")

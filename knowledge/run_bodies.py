@@ -12,6 +12,7 @@ from rest_framework import serializers
 from contract import stages
 from ingest.models import Run
 from ingest.views import rfc3339
+from knowledge.draws import draw_in_words
 from knowledge.models import Activation, Candidate
 
 LISTED: Final = (
@@ -24,7 +25,8 @@ ACTIVATION: Final = (
     "activation_id", "ordinal", "trigger", "turn", "source_event_id", "tool", "mcp_server", "call_id", "situation_key",
     "situation_class", "fingerprint", "query", "duration_ms", "search_ms", "result", "skip_reason", "skip_detail",
     "error", "algorithm_version", "matcher", "n_retrieved", "n_offered", "n_selected", "n_injected", "n_dropped",
-    "tokens", "tokens_left", "budget", "block", "request_event_id", "position", "query_diagnostics", "later_calls",
+    "tokens", "tokens_left", "budget", "block", "experiment", "arm", "share", "holdout_tokens", "shadow_tokens",
+    "deferred_limit", "request_event_id", "position", "query_diagnostics", "later_calls",
     "resolved", "resolved_event_id", "fold_version",
 )  # fmt: skip
 CANDIDATE: Final = (
@@ -35,6 +37,7 @@ CANDIDATE: Final = (
 ACTIVATION_TIMES: Final = ("requested", "completed", "deferred")
 CANDIDATE_TIMES: Final = ("offered", "selected", "injected", "dropped", "used", "ignored")
 MEANINGS: Final = {
+    "trigger": stages.TRIGGERS,
     "skip_reason": stages.SKIP_REASONS,
     "hold_reason": stages.HOLD_REASONS,
     "drop_reason": stages.DROP_REASONS,
@@ -85,6 +88,9 @@ def activation_body(activation: Activation, candidates: Iterable[Candidate]) -> 
     """Return one activation with its candidates, each with the stages it reached and why it went no further."""
     return {
         **_fields(activation, ACTIVATION, ACTIVATION_TIMES),
+        "arm_meaning": draw_in_words(
+            activation.arm, activation.experiment, activation.share, activation.holdout_tokens
+        ),
         "candidates": [_fields(candidate, CANDIDATE, CANDIDATE_TIMES) for candidate in candidates],
     }
 

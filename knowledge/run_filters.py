@@ -27,7 +27,7 @@ from ingest.models import Run
 from knowledge.models import Activation, Candidate, RunSummary
 
 RUNNING: Final = "running"
-WORDS: Final = {"status": stages.RUN_STATUSES, "trigger": stages.TRIGGERS, "drop_reason": stages.DROP_REASONS}
+WORDS: Final = {"status": stages.RUN_STATUSES, "drop_reason": stages.DROP_REASONS}
 FLAGS: Final = {"true": True, "false": False}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 JOINED: Final = tuple(
@@ -88,6 +88,8 @@ def parse_filter(params: Mapping[str, str]) -> RunFilter:
 def _parse_value(name: str, raw: str) -> str | bool | datetime:
     if name in WORDS and raw not in WORDS[name]:
         raise _invalid(name, f"one of: {', '.join(WORDS[name])}")
+    if name == "trigger" and (problem := stages.trigger_problem(raw)) is not None:
+        raise _invalid(name, problem.removeprefix("must be "))
     if name == "has_injection":
         if raw not in FLAGS:
             raise _invalid(name, "true or false")

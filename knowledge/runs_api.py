@@ -20,9 +20,14 @@ from knowledge.run_filters import all_runs, filter_runs, page_of, parse_filter
 PAGE_SIZE: Final = 50  # rows of one answer unless the caller asks for others
 LARGEST_PAGE: Final = 200
 INT32_MAX: Final = 2**31 - 1
+TRIGGER: Final = {
+    "type": "string",
+    "pattern": f"^{stages.TRIGGER_PATTERN}$",
+    "maxLength": stages.TRIGGER_LIMIT,
+}
 FILTERS: Final = [
     OpenApiParameter("status", str, enum=list(stages.RUN_STATUSES)),
-    OpenApiParameter("trigger", str, enum=list(stages.TRIGGERS), description="has such an activation"),
+    OpenApiParameter("trigger", TRIGGER, description="has such an activation; known are " + ", ".join(stages.TRIGGERS)),
     OpenApiParameter("drop_reason", str, enum=list(stages.DROP_REASONS), description="has a hint dropped so"),
     OpenApiParameter("tool", str, description="has a call of the tool"),
     OpenApiParameter("mcp_server", str, description="has a call of the MCP server's tools"),

@@ -7,20 +7,21 @@ own and costs the others nothing. (Seed 001 §7, §12.)
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import httpx
 
 from contract.redaction import redact
 from contract.text import clip
-from kernel.messages import FetchHints, Hint, HintAnswer, HintRequest
+from kernel.messages import FetchHints, Hint, HintAnswer, HintRequest, SuppressedItem
 
 logger = logging.getLogger(__name__)
 
 PATH: Final = "/v1/observations/hints/batch"
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 MAX_HINTS: Final = 20  # in one answer
+MAX_REVISIONS: Final = 200  # the API takes no more; of the newest suppressions
 TEXT_LIMIT: Final = 4_096  # code points of one proposition or caution
 ID_LIMIT: Final = 200  # code points
 ERROR_LIMIT: Final = 300  # code points
@@ -111,7 +112,8 @@ def request_to_json(request: HintRequest) -> dict[str, object]:
         "limit": request.limit,
         "active_skills": list(request.active_skills),
         "issued_knowledge_ids": list(request.issued_knowledge_ids),
-        "suppressed_knowledge_ids": list(request.suppressed_knowledge_ids),
+        "suppressed_knowledge_ids": [item.knowledge_id for item in request.suppressed],
+        "suppressed_revisions": _revisions(request.suppressed),
         "trigger": request.trigger,
         "activation_source_id": request.source_event_id,
         "activation_id": request.activation_id,
@@ -128,6 +130,11 @@ def request_to_json(request: HintRequest) -> dict[str, object]:
         "error_class": request.error_class,
     }
     return fields | {name: value for name, value in optional.items() if value}
+
+
+def _revisions(suppressed: Sequence[SuppressedItem]) -> dict[str, int]:
+    """Return the revisions of the newest suppressions, as the API takes them: whole numbers from 1."""
+    return {item.knowledge_id: item.revision for item in suppressed[-MAX_REVISIONS:] if item.revision >= 1}
 
 
 def parse_answer(request: HintRequest, answer: object) -> HintAnswer:

@@ -5,6 +5,7 @@ test that freezes versions. (Seed 001 §20.)
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from knowledge.find_hints import candidates, v2
@@ -19,4 +20,12 @@ def find_hints(project_id: int, query: HintQuery, version: str) -> Findings:
     """Search the project's knowledge with one version. Raises KeyError for an unknown version."""
     find = VERSIONS[version]
     items = candidates.fetch(project_id, query)
-    return find(query, items, candidates.fetch_replacements(project_id, items))
+    replacements = candidates.fetch_replacements(project_id, items)
+    return find(lift_suppressions(query, (*items, *replacements.values())), items, replacements)
+
+
+def lift_suppressions(query: HintQuery, current: Iterable[ItemView]) -> HintQuery:
+    """Return the query without the suppressions of items whose current revision is newer than the one dropped."""
+    dropped = query.suppressed_revisions
+    newer = {item.knowledge_id for item in current if item.revision > dropped.get(item.knowledge_id, item.revision)}
+    return replace(query, suppressed=tuple(one for one in query.suppressed if one not in newer))

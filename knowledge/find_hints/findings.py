@@ -9,7 +9,8 @@ class HintQuery:
     """One question to FindHints, bounded by its sender. `limit` is 1..20 hints. (Seed 001 §7.)
 
     `issued`, `suppressed` and `offered_before` are knowledge ids: in this run's history, dropped earlier in this run,
-    offered by an earlier activation of the same boundary.
+    offered by an earlier activation of the same boundary. `suppressed_revisions` says of some suppressed ones which
+    revision was dropped: a newer one is not suppressed.
     """
 
     run_id: str
@@ -29,6 +30,7 @@ class HintQuery:
     active_skills: tuple[str, ...] = ()
     issued: tuple[str, ...] = ()
     suppressed: tuple[str, ...] = ()
+    suppressed_revisions: Mapping[str, int] = field(default_factory=dict)
     offered_before: tuple[str, ...] = ()
     limit: int = 8
 

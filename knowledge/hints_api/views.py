@@ -19,14 +19,12 @@ from ingest.models import ApiKey
 from ingest.repair import Repairs, clean_value
 from ingest.views import RawParser, key_of
 from knowledge.find_hints.findings import HintQuery
-from knowledge.hints_api.serializers import HintRequestSerializer
+from knowledge.hints_api.serializers import BATCH_LIMIT, HintBatchSerializer, HintRequestSerializer
 from knowledge.offering import answer_all
 
-BATCH_LIMIT: Final = 20  # activations of one boundary
 MAX_NESTING: Final = 8  # containers; a request has three
 RUN_PART: Final = 150  # code points of the run id that a generated activation id begins with
 LIMIT_CODES: Final = ("max_length", "max_value", "min_value")
-REQUESTS_SCHEMA: Final = {"type": "object", "properties": {"requests": {"type": "array", "items": {"type": "object"}}}}
 
 
 class HintsView(APIView):
@@ -37,7 +35,9 @@ class HintsView(APIView):
     parser_classes = [RawParser]
 
     @extend_schema(
-        request=HintRequestSerializer, responses=OpenApiTypes.OBJECT, summary="Find hints for one activation"
+        request={"application/json": HintRequestSerializer},
+        responses=OpenApiTypes.OBJECT,
+        summary="Find hints for one activation",
     )
     def post(self, request: Request) -> Response:
         key = key_of(request)
@@ -55,12 +55,7 @@ class BatchView(APIView):
     parser_classes = [RawParser]
 
     @extend_schema(
-        request={
-            "application/json": {
-                "type": "object",
-                "properties": {"requests": {"type": "array", "items": {"type": "object"}}},
-            }
-        },
+        request={"application/json": HintBatchSerializer},
         responses=OpenApiTypes.OBJECT,
         summary="Find hints for the activations of one boundary",
     )

@@ -76,7 +76,7 @@ class Activation(models.Model):
     run_id = models.TextField()
     activation_id = models.TextField(help_text="empty for deliveries whose activation is not known")
     ordinal = models.IntegerField(help_text="0-based place among the run's activations")
-    trigger = models.TextField(default="", help_text="a word of TRIGGERS, empty while it is not known")
+    trigger = models.TextField(default="", help_text="an open vocabulary, see TRIGGERS; empty while it is not known")
     turn = models.BigIntegerField(null=True)
     source_event_id = models.TextField(null=True)
     tool = models.TextField(null=True)
@@ -88,7 +88,8 @@ class Activation(models.Model):
     query = models.TextField(default="")
     requested_ns = models.BigIntegerField(null=True)
     completed_ns = models.BigIntegerField(null=True)
-    deferred_ns = models.BigIntegerField(null=True)
+    deferred_ns = models.BigIntegerField(null=True, help_text="put off to the next boundary; it stays one activation")
+    deferred_limit = models.IntegerField(null=True, help_text="activations a turn may have, which put it off")
     duration_ms = models.FloatField(null=True, help_text="as the kernel waited")
     search_ms = models.FloatField(null=True, help_text="inside Observation")
     result = models.TextField(default="", help_text="a word of ACTIVATION_RESULTS, empty while it is open")
@@ -106,6 +107,11 @@ class Activation(models.Model):
     tokens_left = models.IntegerField(null=True)
     budget = models.JSONField(default=dict)
     block = models.TextField(default="")
+    experiment = models.TextField(default="", help_text="of the holdout draw, may be empty although one was made")
+    arm = models.TextField(default="", help_text="a word of HOLDOUT_ARMS, empty when no draw was made")
+    share = models.FloatField(null=True, help_text="share of situations that are withheld, 0 to 1")
+    holdout_tokens = models.IntegerField(null=True, help_text="size of the block that the draw was about")
+    shadow_tokens = models.IntegerField(null=True, help_text="size of the block that shadow mode kept out")
     request_event_id = models.TextField(null=True, help_text="model.requested that carried the block")
     position = models.IntegerField(null=True, help_text="0-based place of the block in that request")
     query_diagnostics = models.JSONField(default=dict)
@@ -113,6 +119,9 @@ class Activation(models.Model):
     resolved = models.BooleanField(null=True, help_text="what followed a failure: null when it cannot be told")
     resolved_event_id = models.TextField(null=True, help_text="end of the call that shows it")
     fold_version = models.TextField()
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "trigger"], name="activation_by_trigger")]
 
 
 class Candidate(models.Model):

@@ -48,7 +48,9 @@ class KnowledgeRevision(models.Model):
     why = models.TextField(default="")
     verify = models.TextField(default="")
     caution = models.TextField(default="")
-    trigger = models.CharField(max_length=40, default="", help_text="trigger it is meant for; empty = any")
+    trigger = models.CharField(
+        max_length=stages.TRIGGER_LIMIT, default="", help_text="trigger it is meant for; empty = any"
+    )
     tool = models.CharField(max_length=200, default="")
     mcp_server = models.CharField(max_length=200, default="")
     version_scope = models.CharField(max_length=200, default="")

@@ -257,6 +257,85 @@ def test_skipped_is_counted_apart() -> None:
     assert (chain.run.n_activations, chain.run.n_skipped) == (1, 1)
 
 
+def test_a_deferred_activation_is_one_with_its_deferral() -> None:
+    """Put off at one boundary and searched, or skipped, at the next: one activation that says both."""
+    put_off = ("activation.deferred", {"activation_id": "r-1:a1", "caused_by": "r-1:1", "turn": 1})
+    put_off[1]["data"] = {"trigger": "tool.failed", "limit": 2}
+    asked_then = ("activation.requested", {**asked()[1], "turn": 2})
+    chain = fold_run(run_of(FAILED, put_off, asked_then, answered(result="empty", duration_ms=3)))
+    (made,) = chain.activations
+    assert (made.deferred_ns, made.deferred_limit, made.requested_ns, made.turn) == (2_000_000, 2, 3_000_000, 2)
+    assert (made.result, made.duration_ms, made.source_event_id) == ("empty", 3.0, "r-1:1")
+    assert (chain.run.n_activations, chain.run.n_skipped) == (1, 0)
+    skip = {"activation_id": "r-1:a1", "data": {"trigger": "tool.failed", "skip_reason": "turn_cap", "limit": 2}}
+    left_out = fold_run(run_of(FAILED, put_off, ("activation.skipped", skip)))
+    (waited,) = left_out.activations
+    assert (waited.deferred_ns, waited.result, waited.skip_reason) == (2_000_000, "skipped", "turn_cap")
+    assert (left_out.run.n_activations, left_out.run.n_skipped) == (0, 1)
+    (open_,) = fold_run(run_of(FAILED, put_off)).activations
+    assert (open_.result, open_.deferred_limit, open_.requested_ns) == ("", 2, None)
+
+
+# ---- holdout and shadow --------------------------------------------------------------------------------------------
+
+
+def test_withheld_is_offered_and_dropped_never_selected_nor_injected() -> None:
+    """The draw after selection keeps a hint back: the activation says which draw, and what it would have taken."""
+    draw = {"experiment": "spring", "arm": "withheld", "share": 0.2, "tokens": 212}
+    drop = delivery("dropped", drop_reason="holdout", needed=200, probability=0.2)
+    end = ("run.completed", {"data": {"answer": "done"}})
+    chain = fold_run(run_of(FAILED, asked(), OFFER, answered(holdout=draw, n_offered=1, n_selected=0), drop, end))
+    activation, candidate = only(chain)
+    assert (activation.experiment, activation.arm, activation.share) == ("spring", "withheld", 0.2)
+    assert (activation.holdout_tokens, activation.tokens, activation.shadow_tokens) == (212, 0, None)
+    counts = (activation.n_offered, activation.n_selected, activation.n_injected, activation.n_dropped)
+    assert counts == (1, 0, 0, 1)
+    assert (candidate.drop_reason, candidate.drop_detail) == ("holdout", {"needed": 200, "probability": 0.2})
+    assert (candidate.injected_ns, candidate.used_ns, candidate.ignored_ns, candidate.outcome) == (None, None, None, "")
+    assert (chain.run.n_offered, chain.run.n_injected, chain.run.hint_tokens) == (1, 0, 0)
+
+
+def test_the_offered_arm_shows_its_draw_too() -> None:
+    """Both arms can be told from an activation for which nothing was drawn."""
+    draw = {"arm": "offered", "share": 0.5, "tokens": 90}
+    told = answered(holdout=draw, tokens=90)
+    chain = fold_run(run_of(FAILED, asked(), OFFER, told, delivery("selected"), delivery("injected", tokens=90)))
+    activation, _ = only(chain)
+    assert (activation.arm, activation.experiment, activation.share, activation.holdout_tokens) == (
+        "offered", "", 0.5, 90,
+    )  # fmt: skip
+    counts = (activation.n_offered, activation.n_selected, activation.n_injected, activation.n_dropped)
+    assert (counts, activation.tokens) == ((1, 1, 1, 0), 90)
+    (undrawn,) = fold_run(run_of(FAILED, asked(), answered())).activations
+    assert (undrawn.arm, undrawn.share, undrawn.holdout_tokens) == ("", None, None)
+
+
+def test_shadow_says_what_would_have_gone_in() -> None:
+    """In shadow mode nothing is injected and the size of the block that was kept out is known."""
+    drop = delivery("dropped", drop_reason="shadow", needed=88)
+    activation, candidate = only(fold_run(run_of(FAILED, asked(), OFFER, answered(shadow_tokens=96), drop)))
+    assert (activation.shadow_tokens, activation.tokens, activation.n_injected) == (96, 0, 0)
+    assert (candidate.drop_reason, activation.n_selected, activation.n_dropped) == ("shadow", 0, 1)
+
+
+def test_the_version_is_known_without_observations_report() -> None:
+    """What the runtime was answered by stands in when Observation's own report was lost, and never over it."""
+    (alone,) = fold_run(run_of(FAILED, asked(), answered(algorithm_version="v9"))).activations
+    assert alone.algorithm_version == "v9"
+
+
+def test_a_trigger_nobody_knew_folds_like_any_other() -> None:
+    """Its search, its offer and its injection are there, and no failure is judged where none was."""
+    named = {"trigger": "entity.appeared"}
+    found = ("tool.completed", {"tool": "read", "call_id": "c1", "data": {"result": "class Order"}})
+    activation, candidate = only(
+        fold_run(run_of(found, asked(**named), OFFER, answered(**named), delivery("selected"), delivery("injected")))
+    )
+    assert (activation.trigger, activation.result, activation.tool) == ("entity.appeared", "success", "read")
+    assert (activation.n_offered, activation.n_selected, activation.n_injected) == (1, 1, 1)
+    assert (activation.resolved, candidate.outcome) == (None, "")
+
+
 def test_priming_tokens_stand_apart() -> None:
     """Priming counts as a search and spends a budget of its own."""
     data = {"trigger": "task.priming", "result": "success", "tokens": 70}
@@ -307,6 +386,15 @@ def test_operation_is_the_real_outcome() -> None:
     call = {"tool": "build", "call_id": "c1", "operation_id": "op-1"}
     assert fold_run(run_of(("tool.completed", call))).run.n_tools_failed == 0
     assert fold_run(run_of(("tool.completed", call), ("operation.failed", call))).run.n_tools_failed == 1
+
+
+def test_an_operation_stopped_with_the_run_is_no_failed_call() -> None:
+    """Cancelled because the run ended says nothing about the call; a time limit does."""
+    call = {"tool": "build", "call_id": "c1", "operation_id": "op-1"}
+    for status, n_failed in (("cancelled", 0), ("timed_out", 1), ("failed", 1)):
+        ended = ("operation.failed", {**call, "data": {"status": status}})
+        chain = fold_run(run_of(("tool.requested", call), ("tool.completed", call), ended))
+        assert (chain.run.n_tool_calls, chain.run.n_tools_failed) == (1, n_failed)
 
 
 def test_tokens_are_counted_on_model_events_only() -> None:

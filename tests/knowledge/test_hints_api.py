@@ -2,17 +2,22 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from pytest_django import DjangoAssertNumQueries
 
 from ingest.authentication import create_key
 from ingest.journal import read_events
 from ingest.models import Event, Project
 from knowledge.drafts import ItemDraft
-from knowledge.items import create_item
+from knowledge.find_hints import find_hints
+from knowledge.find_hints.findings import HintQuery
+from knowledge.items import create_item, revise_item
 from knowledge.models import HintAnswer
 
 URL = "/v1/observations/hints"
@@ -27,6 +32,11 @@ def make_project(slug: str) -> Project:
 def add_item(project: Project, knowledge_id: str, **fields: Any) -> None:
     draft = ItemDraft(knowledge_id, fields.pop("proposition", f"Rule {knowledge_id}: run `{knowledge_id}`."), **fields)
     create_item(project, draft, by="tester", reason="test")
+
+
+def revise(project: Project, knowledge_id: str, proposition: str, **fields: Any) -> None:
+    draft = ItemDraft(knowledge_id, proposition, **fields)
+    revise_item(project, draft, by="tester", reason="test")
 
 
 @pytest.fixture
@@ -161,6 +171,88 @@ def test_issued_and_suppressed_are_held_back(project: Project) -> None:
         assert (answer["count"], answer["dropped"][0]["reason"]) == (0, reason)
 
 
+def suppressing(revision: int | None, **fields: Any) -> dict[str, Any]:
+    """A request that says git-init was dropped, at a revision if one is given."""
+    revisions = {} if revision is None else {"suppressed_revisions": {"git-init": revision}}
+    return failed(suppressed_knowledge_ids=["git-init"], **revisions, **fields)
+
+
+def test_a_newer_revision_lifts_a_suppression(project: Project) -> None:
+    """What was dropped stays suppressed until the item has a newer revision than the one that was dropped."""
+    key = key_for(project)
+    held = {"knowledge_id": "git-init", "reason": "suppressed"}
+    for revision in (None, 1, 2):
+        assert post(key, suppressing(revision)).json()["dropped"] == [held]
+    revise(project, "git-init", "Run `git init`.", entities=("not a git repository",), trigger="tool.failed")
+    assert post(key, suppressing(None)).json()["dropped"] == [held]
+    assert post(key, suppressing(2)).json()["dropped"] == [held]
+    (hint,) = post(key, suppressing(1)).json()["hints"]
+    assert (hint["knowledge_id"], hint["revision"], hint["proposition"]) == ("git-init", 2, "Run `git init`.")
+
+
+def test_a_newer_revision_lifts_it_in_a_batch_too(project: Project) -> None:
+    """Each request of a batch has its own; an id that is not listed as suppressed has no effect; null is none."""
+    revise(project, "git-init", "Run `git init`.", entities=("not a git repository",), trigger="tool.failed")
+    requests = [suppressing(2), suppressing(1), failed(suppressed_revisions=None)]
+    answers = post(key_for(project), {"requests": requests}, BATCH).json()["answers"]
+    assert [answer["count"] for answer in answers] == [0, 1, 0]
+    assert [answer["dropped"][0]["reason"] for answer in (answers[0], answers[2])] == ["suppressed", "offered_in_batch"]
+    assert post(key_for(project), failed(suppressed_revisions={"git-init": 9})).json()["count"] == 1
+
+
+def test_a_newer_replacement_lifts_its_own_suppression(project: Project) -> None:
+    """A live item that stands in for a retired one is judged by its own current revision."""
+    add_item(project, "new-way", state="confirmed", proposition="Pump: run `pump --now`.")
+    add_item(project, "old-way", state="superseded", replaced_by="new-way", entities=("hull breach",))
+    revise(project, "new-way", "Pump at once: run `pump --now`.")
+    base = failed(tool_result="hull breach", suppressed_knowledge_ids=["new-way"])
+    held = post(key_for(project), {**base, "suppressed_revisions": {"new-way": 2}}).json()
+    assert {"knowledge_id": "new-way", "reason": "suppressed"} in held["dropped"]
+    (hint,) = post(key_for(project), {**base, "suppressed_revisions": {"new-way": 1}}).json()["hints"]
+    assert (hint["knowledge_id"], hint["revision"]) == ("new-way", 2)
+
+
+def test_lifting_suppressions_costs_no_query(
+    project: Project, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    """As many queries with two hundred suppressed revisions as with none."""
+    ids = ["git-init", *(f"k-{number}" for number in range(199))]
+    query = HintQuery("r-1", "r-1:a1", "tool.failed", tool="shell", tool_result=ERROR)
+    with CaptureQueriesContext(connection) as plain:
+        find_hints(project.pk, query, "lexical-entity-topic.v2")
+    asked = replace(query, suppressed=tuple(ids), suppressed_revisions=dict.fromkeys(ids, 1))
+    with django_assert_num_queries(len(plain)):
+        find_hints(project.pk, asked, "lexical-entity-topic.v2")
+
+
+def test_a_trigger_nobody_knew_is_searched_like_a_failure(project: Project) -> None:
+    """By what its tool said; the task is searched only when nothing else is given; scopes of triggers hold."""
+    key = key_for(project)
+    add_item(project, "entity-rule", state="confirmed", entities=("aggregate root",), trigger="entity.appeared")
+    new = {"trigger": "entity.appeared", "error_class": "", "query": "a sprocket jam"}
+    answer = post(key, failed(**new, tool_result="class Order is an aggregate root", activation_id="r-1:a1")).json()
+    assert [hint["knowledge_id"] for hint in answer["hints"]] == ["entity-rule"]
+    answer = post(key, failed(**new, tool_result="")).json()
+    assert [hint["knowledge_id"] for hint in answer["hints"]] == ["sprocket"]
+    answer = post(key, failed(**new, tool_result=ERROR)).json()
+    assert answer["dropped"] == [{"knowledge_id": "git-init", "reason": "scope_mismatch"}]
+    assert {event.data["trigger"] for event in read_events(project.pk, "r-1")} == {"entity.appeared"}
+
+
+def test_the_description_of_the_api_shows_triggers_and_revisions(client: Client) -> None:
+    """OpenAPI: both forms take suppressed_revisions, and a trigger is a name of a form, not one of a list."""
+    schema = json.loads(client.get("/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"}).content)
+    parts = schema["components"]["schemas"]
+    fields = parts["HintRequest"]["properties"]
+    assert fields["suppressed_revisions"]["additionalProperties"] == {"type": "integer", "minimum": 1}
+    assert fields["suppressed_revisions"]["maxProperties"] == 200
+    assert "enum" not in fields["trigger"]
+    assert (fields["trigger"]["maxLength"], fields["trigger"]["type"]) == (64, "string")
+    assert parts["HintBatch"]["properties"]["requests"]["items"]["$ref"].endswith("/HintRequest")
+    batch = schema["paths"][BATCH]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert batch["$ref"].endswith("/HintBatch")
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code", "field"),
     [
@@ -171,7 +263,24 @@ def test_issued_and_suppressed_are_held_back(project: Project) -> None:
         ({"run": "r", "budget": {"gold": 1}}, 400, "unknown_field", "budget.gold"),
         ({"query": "x"}, 400, "invalid_field", "run"),
         ({"run": ""}, 400, "invalid_field", "run"),
-        ({"run": "r", "trigger": "full.moon"}, 400, "invalid_field", "trigger"),
+        ({"run": "r", "trigger": "full moon"}, 400, "invalid_field", "trigger"),
+        ({"run": "r", "trigger": "moon"}, 400, "invalid_field", "trigger"),
+        ({"run": "r", "trigger": f"a.{'b' * 63}"}, 400, "invalid_field", "trigger"),
+        ({"run": "r", "trigger": 7}, 400, "invalid_field", "trigger"),
+        ({"run": "r", "suppressed_revisions": ["k"]}, 400, "invalid_field", "suppressed_revisions"),
+        ({"run": "r", "suppressed_revisions": {"k": 0}}, 400, "invalid_field", "suppressed_revisions.k"),
+        ({"run": "r", "suppressed_revisions": {"k": True}}, 400, "invalid_field", "suppressed_revisions.k"),
+        ({"run": "r", "suppressed_revisions": {"k": "2"}}, 400, "invalid_field", "suppressed_revisions.k"),
+        ({"run": "r", "suppressed_revisions": {"k": 1.0}}, 400, "invalid_field", "suppressed_revisions.k"),
+        ({"run": "r", "suppressed_revisions": {"k": 2**80}}, 400, "invalid_field", "suppressed_revisions.k"),
+        ({"run": "r", "suppressed_revisions": {"": 1}}, 400, "invalid_field", "suppressed_revisions"),
+        ({"run": "r", "suppressed_revisions": {"k" * 201: 1}}, 400, "invalid_field", "suppressed_revisions"),
+        (
+            {"run": "r", "suppressed_revisions": {f"k-{n}": 1 for n in range(201)}},
+            400,
+            "invalid_field",
+            "suppressed_revisions",
+        ),
         ({"run": "r", "entities": "git"}, 400, "invalid_field", "entities"),
         ({"run": "r", "query": "x" * 4097}, 422, "limit_exceeded", "query"),
         ({"run": "r", "tool_result": "я" * 8193}, 422, "limit_exceeded", "tool_result"),
@@ -188,6 +297,7 @@ def test_refusals_name_the_field_and_change_nothing(
     answer = response.json()
     assert (response.status_code, answer["code"], answer.get("field")) == (status, code, field)
     assert field is None or field in answer["detail"]
+    assert field != "trigger" or "must be" in answer["detail"]
     assert nothing_written()
 
 
