@@ -56,7 +56,10 @@ _SPOKEN: Final = re.compile(
 _BEARER: Final = re.compile(r"(?<![A-Za-z0-9])(?i:bearer)[ ]{1,4}(?P<value>[A-Za-z0-9_~+/.=\-]{16,}+)")
 _SCHEME: Final = re.compile(r"(?i:(?P<one>bearer|basic|token|negotiate|apikey)|digest|aws4-hmac-sha256)[ ]{1,4}")
 
-_QUOTED: Final = re.compile(r"(?P<slash>\\{0,3}+)(?P<quote>[\"'])(?P<value>[^\"'\\\n]{0,256}+)")
+# A quoted value, also behind the letters of a Python literal: f"...", b'...'.
+_QUOTED: Final = re.compile(
+    r"(?:[fFrRbBuU]{1,2}(?=[\"']))?(?P<slash>\\{0,3}+)(?P<quote>[\"'])(?P<value>[^\"'\\\n]{0,256}+)"
+)
 _BARE: Final = re.compile(
     r"(?:\[REDACTED:[a-z_]{1,40}\]|[^\s\"'`&,;)\]}<>]|[&,;](?!\s|\Z|[\w.\-]{1,40}=)|[)\]}](?=\w)){1,256}+"
 )
@@ -245,7 +248,8 @@ def _quoted_span(text: str, quoted: re.Match[str], kind: str, *, prose: bool) ->
         return None
     scheme = _SCHEME.match(text, start, end) if kind == "authorization" else None
     start = scheme.end() if scheme else start
-    return None if MARKED.fullmatch(text, start, end) else (start, end, kind)
+    kept = MARKED.fullmatch(text, start, end) or is_placeholder(text[start : min(end, start + JUDGED)])
+    return None if kept else (start, end, kind)
 
 
 def _quote_end(text: str, quoted: re.Match[str]) -> int:
