@@ -5,8 +5,9 @@ joined to it and is None while it has not been derived. Newest first by the time
 sender's clock may be wrong and would let runs vanish or the cursor slip.
 
 How each filter is served: status, tool, mcp_server, drop_reason and knowledge_id by an index of their own; since,
-until and the order by `ingest_run_recent`; trigger by the key of the activations, run by run; has_injection, agent
-and text are checked run by run in the order of the list, which ends as soon as the page is full.
+until and the order by `ingest_run_recent`; trigger by `activation_by_trigger` or by the key of the activations, run
+by run; has_injection, agent and text are checked run by run in the order of the list, which ends as soon as the page
+is full.
 """
 
 import base64
@@ -16,6 +17,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from django.db import connection
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, TextField, Value
 from django.db.models.functions import Coalesce
 from django.utils.dateparse import parse_datetime
@@ -29,6 +31,7 @@ from knowledge.models import Activation, Candidate, RunSummary
 RUNNING: Final = "running"
 WORDS: Final = {"status": stages.RUN_STATUSES, "drop_reason": stages.DROP_REASONS}
 FLAGS: Final = {"true": True, "false": False}
+MOST_TRIGGERS: Final = 100  # offered as choices of the filter
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 JOINED: Final = tuple(
     field.attname
@@ -160,6 +163,31 @@ def _with_chain(runs: QuerySet[Run], project_id: int, wanted: RunFilter) -> Quer
     if wanted.knowledge_id:
         runs = runs.filter(Exists(Candidate.objects.filter(**same_run, knowledge_id=wanted.knowledge_id)))
     return runs
+
+
+TRIGGERS_OF: Final = """
+SELECT trigger FROM (
+    WITH RECURSIVE found(trigger) AS (
+        (
+            SELECT trigger FROM knowledge_activation
+            WHERE project_id = %(project)s AND trigger > '' ORDER BY trigger LIMIT 1
+        )
+        UNION ALL
+        SELECT (
+            SELECT trigger FROM knowledge_activation
+            WHERE project_id = %(project)s AND trigger > found.trigger ORDER BY trigger LIMIT 1
+        ) FROM found WHERE found.trigger IS NOT NULL
+    )
+    SELECT trigger FROM found WHERE trigger IS NOT NULL LIMIT %(most)s
+) listed
+"""
+
+
+def triggers_of(project_id: int) -> list[str]:
+    """Return the triggers the project's activations had, at most MOST_TRIGGERS; one step of the index for each."""
+    with connection.cursor() as cursor:
+        cursor.execute(TRIGGERS_OF, {"project": project_id, "most": MOST_TRIGGERS})
+        return [row[0] for row in cursor.fetchall()]
 
 
 def page_of(runs: QuerySet[Run], cursor: str, limit: int) -> RunPage:

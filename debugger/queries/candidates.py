@@ -10,6 +10,7 @@ from typing import Any, Final
 from contract import stages
 from debugger.queries.pieces import Piece, counted, one_line, plural, said
 from debugger.queries.rows import NS, Row
+from knowledge.draws import would_have_taken
 from knowledge.models import Candidate
 
 STAGE_NAMES: Final = tuple(stages.STAGES)
@@ -116,6 +117,8 @@ def _dropped(candidate: Candidate) -> tuple[Piece, ...]:
         numbers = f"{left:,} left of {limit:,}" if left is not None and limit is not None else ""
     elif needed is not None and left is not None:
         numbers = f"needed {plural(needed, 'token')}, {left:,} left" + (f" of {limit:,}" if limit is not None else "")
+    elif needed is not None:
+        numbers = would_have_taken(needed)
     else:
         numbers = ""
     return (Piece(meaning), Piece(f"({numbers})", "soft nums")) if numbers else (Piece(meaning),)

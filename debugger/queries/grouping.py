@@ -1,9 +1,12 @@
 """Gathers a run's events into the groups that become rows: a request and its answer, a call and its outcome. Pure."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from contract.events import TERMINAL_TYPES
+from debugger.queries.pieces import said
 from ingest.journal import JournalEvent
 
 # Kind of row -> the types that open it, and those that end it.
@@ -18,20 +21,36 @@ PAIRS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 OPENS: Final = {name: kind for kind, (openers, _) in PAIRS.items() for name in openers}
 ENDS: Final = {name: kind for kind, (_, enders) in PAIRS.items() for name in enders}
 ACTIVATION_PREFIXES: Final = ("activation.", "hint.")
+PLAN: Final = "plan.updated"
+AWAITING: Final = "await_operation"  # a tool that names the operation it waits for in its arguments
 TURN_FRAME: Final = ("turn.started", "turn.completed")  # told by the turn's heading, not by rows of their own
 
 
 @dataclass(slots=True)
 class Group:
-    """Events that make one row, in reading order. `subject` is what binds them: a call id, an activation id …"""
+    """Events that make one row, in reading order. `subject` is what binds them: a call id, an activation id …
+
+    `related` are events of other rows that decide what this one says: the plan that replaced it, the operation a call
+    started or waited for, the end of the run that left it open.
+    """
 
     kind: str
     subject: str = ""
     events: list[JournalEvent] = field(default_factory=list)
+    related: list[JournalEvent] = field(default_factory=list)
 
     def first(self, *types: str) -> JournalEvent | None:
         """Return the first event of one of the types, or None."""
         return next((event for event in self.events if event.type in types), None)
+
+    def other(self, *types: str) -> JournalEvent | None:
+        """Return the first related event of one of the types, or None."""
+        return next((event for event in self.related if event.type in types), None)
+
+    @property
+    def is_left_open(self) -> bool:
+        """Tell whether the run ended before this did."""
+        return self.ender is None and self.other(*TERMINAL_TYPES) is not None
 
     @property
     def opener(self) -> JournalEvent | None:
@@ -63,6 +82,9 @@ def group_events(events: Sequence[JournalEvent]) -> Grouped:
             frames.append(event)
         else:
             group_of[event.event_id] = gatherer.add(event)
+    _relate_ends(gatherer.groups)
+    _relate_plans(gatherer.groups)
+    _relate_operations(gatherer.groups)
     return Grouped(tuple(gatherer.groups), tuple(frames), group_of)
 
 
@@ -117,6 +139,55 @@ def _subject(kind: str, event: JournalEvent) -> str:
     if kind == "delegate":
         return str(event.data.get("child_run_id") or request_id)
     return event.call_id or request_id
+
+
+def _relate_ends(groups: Iterable[Group]) -> None:
+    """Tell what is still open of the end of the run."""
+    groups = list(groups)
+    end = next((group.events[0] for group in groups if group.kind in TERMINAL_TYPES), None)
+    if end is not None:
+        for group in groups:
+            if group.kind in PAIRS and group.ender is None:
+                group.related.append(end)
+
+
+def _relate_plans(groups: Iterable[Group]) -> None:
+    """Tell each plan of the one that replaced it; the latest has none."""
+    plans = [group for group in groups if group.kind == PLAN]
+    for plan, later in zip(plans, plans[1:], strict=False):
+        plan.related.append(later.events[0])
+
+
+def _relate_operations(groups: Iterable[Group]) -> None:
+    """Tell a call of the operation it started or waited for, and the operation of the calls that waited."""
+    groups = list(groups)
+    operations = {group.subject: group for group in groups if group.kind == "operation" and group.subject}
+    for group in groups:
+        operation = operations.get(_operation_of(group)) if operations and group.kind == "tool" else None
+        if operation is not None:
+            group.related += operation.events
+            if not starts(group, operation.events):
+                operation.related.append(group.events[0])
+
+
+def starts(call: Group, operation: Iterable[JournalEvent]) -> bool:
+    """Tell whether a call is the one that started an operation; any other that names it waited for it."""
+    started_by = {event.call_id for event in operation if event.call_id}
+    return any(event.call_id in started_by for event in call.events)
+
+
+def _operation_of(call: Group) -> str:
+    named = next((event.operation_id for event in call.events if event.operation_id), None)
+    if named is not None:
+        return named
+    asked = call.opener
+    if asked is None or not (asked.tool or "").endswith(AWAITING):
+        return ""
+    try:
+        arguments = json.loads(said(asked.data, "arguments"))
+    except (ValueError, RecursionError):
+        return ""
+    return said(arguments, "operation_id") if isinstance(arguments, dict) else ""
 
 
 def missing_numbers(events: Iterable[JournalEvent]) -> int:

@@ -6,6 +6,7 @@ from typing import Final
 from debugger.queries.pieces import Piece, plain_text
 
 NS: Final = 1_000_000_000
+RUN: Final = "mono run"  # tone of a piece that is the id of another run
 NARROWEST: Final = 9.0  # thousandths of the axis that the shortest bar takes
 
 
@@ -40,6 +41,11 @@ class Row:
         """(left, width) as drawn: never too narrow to see, never over the edge."""
         left, width = self.bar or (0.0, 0.0)
         return min(left, 1000 - NARROWEST), max(width, NARROWEST)
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The other runs its sentence names: a child, a parent, the root of the team."""
+        return tuple(piece.text for piece in self.pieces if piece.tone == RUN and piece.text)
 
     @property
     def text(self) -> str:

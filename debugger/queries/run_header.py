@@ -9,10 +9,10 @@ from contract import stages
 from contract.events import TERMINAL_TYPES
 from debugger.access import GuardedRun
 from debugger.queries.pieces import plural
-from debugger.queries.row_words import STATE_OF_STATUS
 from debugger.queries.rows import Row
 from debugger.queries.runs import moment
 from debugger.queries.timeline import Timeline
+from debugger.queries.words import STATE_OF_STATUS
 from ingest.journal import JournalEvent
 from knowledge.models import Activation
 
@@ -63,6 +63,8 @@ class RunHeader:
     n_injected: int | None
     answer: str
     success: bool | None
+    parent_run_id: str
+    team_root: str
     budget: Budget
     as_of: datetime | None
     warnings: tuple[str, ...]
@@ -81,6 +83,7 @@ def build_header(
     terminal = next((event for event in events if event.type in TERMINAL_TYPES), None)
     status = summary.status if summary else TERMINAL_TYPES[terminal.type] if terminal else "running"
     task = summary.task if summary else str(started.data.get("task") or "") if started else ""
+    parent, team_root = _family(run, events)
     turns = {row.turn for row in timeline.rows if row.turn is not None}
     return RunHeader(
         run_id=registry.run_id,
@@ -102,10 +105,20 @@ def build_header(
         n_injected=summary.n_injected if summary else None,
         answer=summary.answer if summary else "",
         success=summary.success if summary else None,
+        parent_run_id=parent,
+        team_root=team_root,
         budget=_budget(run, activations),
         as_of=summary.folded_at if summary else None,
         warnings=_warnings(run, timeline, now),
     )
+
+
+def _family(run: GuardedRun, events: Iterable[JournalEvent]) -> tuple[str, str]:
+    """Return (parent run, root of the team), each "" when there is none; a root that is the parent is named once."""
+    named = run.summary or next((event for event in events if event.parent_run_id or event.team_root), None)
+    parent = (named.parent_run_id if named else None) or ""
+    root = (named.team_root if named else None) or ""
+    return parent, root if root not in (run.registry.run_id, parent) else ""
 
 
 def _duration(timeline: Timeline) -> float:

@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from contract import stages
 from debugger.queries.pieces import one_line
-from debugger.queries.row_words import STATE_OF_STATUS
+from debugger.queries.words import STATE_OF_STATUS
 from ingest.models import Run
 from knowledge.run_bodies import duration_ms
-from knowledge.run_filters import RunFilter, filter_runs, page_of, parse_filter
+from knowledge.run_filters import RunFilter, filter_runs, page_of, parse_filter, triggers_of
 
 PAGE: Final = 50  # runs on a page
 COUNTED: Final = 10_000  # runs counted exactly; beyond it the page says "more than"
@@ -147,6 +147,15 @@ def choices(name: str, words: Mapping[str, str], params: Mapping[str, str]) -> t
     return tuple(
         Choice(word, word.replace("_", " "), meaning, params.get(name) == word) for word, meaning in words.items()
     )
+
+
+def trigger_words(project_id: int, chosen: str) -> dict[str, str]:
+    """Return the triggers to choose from: the kernel's own, those of the project's runs, and the one in the URL.
+
+    One query. A trigger nobody wrote an explanation for has an empty one.
+    """
+    named = [*triggers_of(project_id), *([chosen] if chosen and not stages.trigger_problem(chosen) else [])]
+    return stages.TRIGGERS | {name: "" for name in named if name not in stages.TRIGGERS}
 
 
 def n_before(lines: Sequence[RunLine], newest: str) -> int:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contract.events import TERMINAL_TYPES
+from debugger.queries.activation_words import TWIN, activation_words
 from debugger.queries.grouping import Group, Grouped, group_events, missing_numbers
 from debugger.queries.pieces import Piece, measured
-from debugger.queries.row_words import TWIN, activation_words, group_words
+from debugger.queries.row_words import group_words
 from debugger.queries.rows import NS, Axis, Row
 from ingest.journal import JournalEvent
 from knowledge.models import Activation, Candidate
@@ -119,7 +120,7 @@ def _row(group: Group, derived: Mapping[str, Activation], uses: Mapping[str, lis
         duration_ms=duration,
         pieces=pieces,
         event_ids=tuple(event.event_id for event in group.events),
-        last_arrival=max(event.arrival for event in group.events),
+        last_arrival=max(event.arrival for event in (*group.events, *group.related)),
         from_chain=group.kind == "activation" or bool(used),
         marks=_marks(group),
         offset_ns=start - origin,

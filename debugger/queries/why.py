@@ -5,15 +5,18 @@ Every explanation of a word comes from contract.stages, every number from the ev
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from contract import stages
 from debugger.queries.candidates import CandidateLine, describe_candidate
 from debugger.queries.pieces import Piece, counted, diagnostic_gist, one_line, plural, said
-from debugger.queries.rows import Row
+from debugger.queries.rows import NS, Row
 from debugger.queries.timeline import Timeline
 from ingest.journal import JournalEvent
+from knowledge.draws import draw_in_words, would_have_taken
 from knowledge.models import Activation, Candidate
+
+UNEXPLAINED: Final = "a trigger that is not explained here; it is searched for and reported like any other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Why:
     twin: Row | None
     result_meaning: str
     budget: tuple[str, ...]
+    draw: str
+    deferral: str
     offered: tuple[CandidateLine, ...]
     held: tuple[CandidateLine, ...]
     later: tuple[LaterCall, ...]
@@ -71,7 +76,7 @@ def explain(
     return Why(
         activation=activation,
         sentence=_sentence(activation, candidates, source_event),
-        trigger_meaning=stages.TRIGGERS.get(activation.trigger, ""),
+        trigger_meaning=stages.TRIGGERS.get(activation.trigger, UNEXPLAINED if activation.trigger else ""),
         source=rows.get(source_id),
         source_event=source_event,
         source_text=_source_text(source_event),
@@ -80,6 +85,8 @@ def explain(
         twin=_twin(activation, timeline),
         result_meaning=stages.ACTIVATION_RESULTS.get(activation.result, activation.result),
         budget=_budget(activation),
+        draw=_draw(activation),
+        deferral=_deferral(activation, timeline.axis.start_ns),
         offered=tuple(line for line in lines if not line.is_held),
         held=tuple(line for line in lines if line.is_held),
         later=tuple(_later(call, activation, rows) for call in activation.later_calls if isinstance(call, dict)),
@@ -104,14 +111,45 @@ def _sentence(
     if activation.result == "empty":
         return (*happened, Piece(f"Temporality searched and found {_found(activation)}; nothing was offered."))
     if not activation.result:
-        return (*happened, Piece("The search has not been answered yet."))
+        waits = activation.deferred_ns is not None and activation.requested_ns is None
+        state = "The search was put off to the next boundary." if waits else "The search has not been answered yet."
+        return (*happened, Piece(state))
     counts = (
         Piece("Temporality searched, found"), Piece(f"{activation.n_retrieved:,}", "b"),
         Piece("and offered"), Piece(f"{activation.n_offered:,}", "b"), Piece("·"),
         Piece(f"{activation.n_injected:,} injected", "b hint" if activation.n_injected else "soft"),
     )  # fmt: skip
     dropped = (Piece(f"· {activation.n_dropped:,} dropped", "soft"),) if activation.n_dropped else ()
-    return (*happened, *counts, *dropped, *_what_came(candidates))
+    return (*happened, *counts, *dropped, *_kept_back(activation), *_what_came(candidates))
+
+
+def _kept_back(activation: Activation) -> tuple[Piece, ...]:
+    """Say that nothing went in on purpose: by the draw of a holdout, or in shadow mode."""
+    if activation.arm == "withheld" or (activation.shadow_tokens is not None and not activation.n_injected):
+        return (Piece("·"), Piece(f"{_draw(activation)}.", "b"))
+    return ()
+
+
+def _draw(activation: Activation) -> str:
+    """Return the draw of a holdout in words, else what shadow mode kept out; "" when neither took part."""
+    if activation.arm:
+        return draw_in_words(activation.arm, activation.experiment, activation.share, activation.holdout_tokens)
+    if activation.shadow_tokens is None:
+        return ""
+    return f"shadow mode, nothing is injected: {would_have_taken(activation.shadow_tokens)}"
+
+
+def _deferral(activation: Activation, origin_ns: int) -> str:
+    """Return when and why an activation was put off, and how long it then waited; "" when it was not."""
+    since = activation.deferred_ns
+    if since is None:
+        return ""
+    limit = activation.deferred_limit
+    why = "" if limit is None else f", because a turn has at most {plural(limit, 'activation')}"
+    goes_on = activation.requested_ns if activation.requested_ns is not None else activation.completed_ns
+    what = "searched" if activation.requested_ns is not None else "skipped"
+    later = f"; {what} {(goes_on - since) / NS:,.2f} s later" if goes_on is not None and goes_on >= since else ""
+    return f"at {(since - origin_ns) / NS:+,.2f} s to the next boundary{why}{later}"
 
 
 def _found(activation: Activation) -> str:
@@ -128,7 +166,11 @@ def _what_happened(activation: Activation, source: JournalEvent | None) -> tuple
         return (Piece("The MCP server"), Piece(name or "", "b"), Piece("answered for the first time in this run."))
     if activation.trigger == "task.priming":
         return (Piece("The run started.", ""),)
-    return (Piece(f"{activation.trigger or 'An unknown trigger'}.", "b"),)
+    if not activation.trigger:
+        return (Piece("An unknown trigger.", "b"),)
+    where = activation.mcp_server or activation.tool
+    about = (Piece("was seen in"), Piece(where, "b")) if where else (Piece("was seen."),)
+    return (Piece(activation.trigger, "b"), *about, Piece("·")) if where else (Piece(activation.trigger, "b"), *about)
 
 
 def _what_came(candidates: Iterable[Candidate]) -> tuple[Piece, ...]:

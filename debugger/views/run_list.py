@@ -12,7 +12,16 @@ from django_htmx.http import HttpResponseClientRefresh
 from contract import stages
 from debugger.access import get_project_for, person_only
 from debugger.htmx import HtmxHttpRequest, wants_fragment
-from debugger.queries.runs import PAGE_PARAMETERS, WITHIN, choices, has_runs, list_runs, n_before, read_filter
+from debugger.queries.runs import (
+    PAGE_PARAMETERS,
+    WITHIN,
+    choices,
+    has_runs,
+    list_runs,
+    n_before,
+    read_filter,
+    trigger_words,
+)
 from ingest.errors import IngestError
 from ingest.models import Project
 
@@ -32,7 +41,7 @@ def run_list(request: HtmxHttpRequest, project: str) -> HttpResponse:
     try:
         runs = list_runs(found.pk, read_filter(params), params.get("cursor", ""))
     except IngestError as error:
-        context = {**_context(request, found, params), "problem": error.detail}
+        context = {**_context(request, found, params), **_form(found, params), "problem": error.detail}
         return render(request, "run_list.html", context, status=error.status)
     context = {
         **_context(request, found, params),
@@ -41,7 +50,9 @@ def run_list(request: HtmxHttpRequest, project: str) -> HttpResponse:
         "seen": f"{runs.digest}-0",
         "has_runs": bool(runs.lines) or has_runs(found.pk),
     }
-    return render(request, "_run_table.html" if wants_fragment(request) else "run_list.html", context)
+    if wants_fragment(request):
+        return render(request, "_run_table.html", context)
+    return render(request, "run_list.html", {**context, **_form(found, params)})
 
 
 @person_only
@@ -76,20 +87,27 @@ def _context(request: HtmxHttpRequest, project: Project, params: dict[str, str])
     for name in PAGE_PARAMETERS:
         if name != "within":
             kept.pop(name, None)
-    injection = {"has_injection": params.get("has_injection", "")}
     return {
         "project": project,
         "params": params,
         "query": kept.urlencode(),
         "is_filtered": any(kept.values()),
         "is_first_page": not params.get("cursor"),
+        "events_url": request.build_absolute_uri(reverse("api-events")),
+    }
+
+
+def _form(project: Project, params: dict[str, str]) -> dict[str, Any]:
+    """Return what the filter form offers; only the whole page has it. One query."""
+    injection = {"has_injection": params.get("has_injection", "")}
+    triggers = trigger_words(project.pk, params.get("trigger", ""))
+    return {
         "selects": {
             "status": ("any status", choices("status", stages.RUN_STATUSES, params)),
-            "trigger": ("any trigger", choices("trigger", stages.TRIGGERS, params)),
+            "trigger": ("any trigger", choices("trigger", triggers, params)),
             "drop_reason": ("any drop reason", choices("drop_reason", stages.DROP_REASONS, params)),
             "has_injection": ("any injection", choices("has_injection", INJECTION_WORDS, injection)),
             "within": ("any time", choices("within", {word: WITHIN_WORDS[word] for word in WITHIN}, params)),
         },
         "texts": {name: (label, params.get(name, "")) for name, label in TEXT_FILTERS.items()},
-        "events_url": request.build_absolute_uri(reverse("api-events")),
     }

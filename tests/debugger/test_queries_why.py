@@ -66,6 +66,78 @@ def test_every_result_has_a_sentence(trigger: str, result: str) -> None:
     assert why(trigger=trigger, result=result).endswith((".", "injected"))
 
 
+WITHHELD = {"arm": "withheld", "experiment": "spring", "share": 0.2, "holdout_tokens": 212}
+
+
+def explained(**fields: Any) -> Any:
+    return explain(Activation(activation_id="a1", **fields), [], build_timeline([]), {})
+
+
+def test_a_withheld_search_says_so_in_words() -> None:
+    """What was kept back on purpose, for which experiment, how often, and what it would have taken."""
+    words = "withheld on purpose (experiment spring, 1 in 5 situations): it would have taken 212 tokens"
+    counts = {"n_retrieved": 5, "n_offered": 3, "n_dropped": 3}
+    told = explained(trigger="tool.failed", tool="shell", result="success", **counts, **WITHHELD)
+    assert told.draw == words
+    assert plain_text(told.sentence).endswith(f"0 injected · 3 dropped · {words}.")
+    assert "it would have taken 200 tokens" in happened(
+        offered_ns=1, dropped_ns=2, drop_reason="holdout", drop_detail={"needed": 200, "probability": 0.2}
+    )
+
+
+def test_the_offered_arm_shows_its_draw_and_an_undrawn_search_none() -> None:
+    """The other arm is told apart from a search for which nothing was drawn; its sentence says nothing of it."""
+    told = explained(trigger="tool.failed", result="success", n_injected=1, **{**WITHHELD, "arm": "offered"})
+    assert told.draw == "the draw let the hints go in (experiment spring, 1 in 5 situations is withheld)"
+    assert "draw" not in plain_text(told.sentence)
+    assert explained(trigger="tool.failed", result="success").draw == ""
+
+
+def test_shadow_mode_says_what_it_kept_out() -> None:
+    """Shadow is no draw: its own words, with the size of the block."""
+    told = explained(trigger="tool.failed", result="success", n_offered=1, n_dropped=1, shadow_tokens=1)
+    assert told.draw == "shadow mode, nothing is injected: it would have taken 1 token"
+    assert plain_text(told.sentence).endswith(f"{told.draw}.")
+
+
+@pytest.mark.parametrize(
+    ("fields", "deferral", "sentence"),
+    [
+        ({}, "", "A tool failed. The search has not been answered yet."),
+        (
+            {"deferred_ns": 1_500_000_000, "deferred_limit": 2},
+            "at +1.50 s to the next boundary, because a turn has at most 2 activations",
+            "A tool failed. The search was put off to the next boundary.",
+        ),
+        (
+            {"deferred_ns": 1_500_000_000, "requested_ns": 4_000_000_000},
+            "at +1.50 s to the next boundary; searched 2.50 s later",
+            "A tool failed. The search has not been answered yet.",
+        ),
+        (
+            {"deferred_ns": 10**9, "deferred_limit": 1, "completed_ns": 3 * 10**9, "skip_reason": "turn_cap"},
+            "at +1.00 s to the next boundary, because a turn has at most 1 activation; skipped 2.00 s later",
+            f"A tool failed. No search was made: {stages.SKIP_REASONS['turn_cap']}.",
+        ),
+        ({"deferred_ns": 5 * 10**9, "requested_ns": 10**9}, "at +5.00 s to the next boundary", None),
+    ],
+)
+def test_a_deferral_is_told(fields: dict[str, Any], deferral: str, sentence: str | None) -> None:
+    """When it was put off, by which limit, and how long it waited; a clock that went back gives no wait."""
+    told = explained(trigger="tool.failed", **fields)
+    assert told.deferral == deferral
+    assert sentence is None or plain_text(told.sentence) == sentence
+
+
+def test_a_trigger_nobody_explained_is_named() -> None:
+    """Its name stands where the explanation of a known one begins, with the tool it was seen in."""
+    told = explained(trigger="entity.appeared", tool="read_file", result="empty")
+    assert plain_text(told.sentence).startswith("entity.appeared was seen in read_file · Temporality searched")
+    assert told.trigger_meaning.startswith("a trigger that is not explained here")
+    assert explained(trigger="tool.failed", result="empty").trigger_meaning == stages.TRIGGERS["tool.failed"]
+    assert explained(result="empty").trigger_meaning == ""
+
+
 def test_words_outside_the_vocabulary_are_shown_as_they_are() -> None:
     """An unknown word is not hidden and not guessed at."""
     assert "vendor_reason" in happened(offered_ns=1, dropped_ns=2, drop_reason="vendor_reason")

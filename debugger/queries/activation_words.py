@@ -1,0 +1,68 @@
+"""What the row of an activation says: from its chain, else from the events that have come so far. Pure.
+
+Explanations of words come from contract.stages; a word outside the vocabularies is shown as it is. (Seed 001 §14.)
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from contract import stages
+from debugger.queries.grouping import Group
+from debugger.queries.pieces import Piece, counted, said
+from debugger.queries.words import Words, data_of
+from knowledge.models import Activation
+
+TWIN: Final = "twin"  # tone of an activation id that the timeline replaces by its time
+
+
+def activation_words(group: Group, activation: Activation | None) -> Words:
+    """Return what an activation's row says: from its chain, else from the events that have come so far."""
+    trigger = activation.trigger if activation else _first_said(group, "trigger")
+    badge = Piece(trigger or "trigger unknown", "badge hint")
+    skip = group.first("activation.skipped")
+    reason = activation.skip_reason if activation else said(data_of(skip), "skip_reason")
+    deferred = (Piece("put off to the next boundary", "soft"),) if group.first("activation.deferred") else ()
+    if reason:
+        return _skipped(badge, reason, activation.skip_detail if activation else data_of(skip), deferred)
+    result = activation.result if activation else _first_said(group, "result", "activation.completed")
+    if result in ("timeout", "error"):
+        return Words(
+            (Piece("Activation", "b"), badge, *deferred, Piece(stages.ACTIVATION_RESULTS[result], "warn")), "warn"
+        )
+    if result == "empty":
+        return Words((Piece("Activation", "b"), badge, *deferred, Piece("nothing known fits", "soft")), "muted")
+    if result == "success":
+        return Words((Piece("Activation", "b"), badge, *deferred, *_chain_counts(group, activation)), "hint")
+    if result:
+        return Words((Piece("Activation", "b"), badge, *deferred, Piece(result, "soft")))
+    waiting = () if deferred else (Piece("no answer yet", "soft"),)
+    return Words((Piece("Activation", "b"), badge, *deferred, *waiting), "open")
+
+
+def _first_said(group: Group, name: str, *types: str) -> str:
+    return next(
+        (word for event in group.events if (not types or event.type in types) and (word := said(event.data, name))), ""
+    )
+
+
+def _skipped(badge: Piece, reason: str, detail: Mapping[str, Any], deferred: tuple[Piece, ...]) -> Words:
+    meaning = Piece(stages.SKIP_REASONS.get(reason, reason), "soft")
+    same_as = said(detail, "same_as")
+    limit = counted(detail, "limit")
+    twin = (Piece(same_as, TWIN),) if same_as else ()
+    number = (Piece(f"(limit {limit:,})", "soft"),) if limit is not None else ()
+    return Words((Piece("No search", "soft keep"), badge, *deferred, meaning, *twin, *number), "muted")
+
+
+def _chain_counts(group: Group, activation: Activation | None) -> tuple[Piece, ...]:
+    if activation is None:
+        data = data_of(group.first("activation.completed"))
+        selected = counted(data, "n_selected") or 0
+        found, offered, dropped = (counted(data, name) or 0 for name in ("n_retrieved", "n_offered", "n_dropped"))
+        chosen = Piece(f"{selected:,} selected", "soft")
+    else:
+        found, offered, dropped = activation.n_retrieved, activation.n_offered, activation.n_dropped
+        injected = activation.n_injected
+        chosen = Piece(f"{injected:,} injected", "b hint" if injected else "soft keep")
+    counts = (Piece(f"{found:,} found, {offered:,} offered,", "keep"), chosen)
+    return (*counts, Piece(f"{dropped:,} dropped", "soft")) if dropped else counts

@@ -1,0 +1,271 @@
+"""Rows of the special paths: operations, people, delegates, plans, and what the end of a run leaves open."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from debugger.queries.live import Cursor, Shown, changes_since, cut_window
+from debugger.queries.rows import Row
+from debugger.queries.timeline import build_timeline
+from tests.knowledge.streams import run_of
+
+Told = tuple[str, dict[str, Any]]
+BUILD = {"call_id": "c1", "operation_id": "op-1", "tool": "shell_background"}
+STARTED: tuple[Told, ...] = (
+    ("tool.requested", {"call_id": "c1", "tool": "shell_background", "data": {"arguments": '{"command": "make"}'}}),
+    ("operation.started", {**BUILD, "data": {"detail": "make"}}),
+    ("tool.completed", BUILD),
+)
+WAIT: Told = (
+    "tool.requested",
+    {"call_id": "c2", "tool": "await_operation", "data": {"arguments": '{"operation_id": "op-1"}'}},
+)
+WAITED: Told = ("tool.completed", {"call_id": "c2", "tool": "await_operation", "operation_id": "op-1"})
+END: Told = ("run.cancelled", {"data": {"reason": "stopped"}})
+
+
+def rows_of(*told: Told) -> Sequence[Row]:
+    return build_timeline(run_of(*told)).rows
+
+
+def of_kind(kind: str, *told: Told) -> Row:
+    """The only row of a kind."""
+    (row,) = (row for row in rows_of(*told) if row.kind == kind)
+    return row
+
+
+# ---- operations ------------------------------------------------------------------------------------------------------
+
+
+def operation(kind: str, **data: Any) -> Told:
+    return kind, {**BUILD, "data": data}
+
+
+@pytest.mark.parametrize(
+    ("end", "state", "text"),
+    [
+        (operation("operation.completed", result="ok"), "ok", "Operation shell_background op-1 make"),
+        (operation("operation.failed", status="failed", error_class="exit_nonzero", detail="no rule"), "bad",
+         "Operation shell_background op-1 make no rule · exit_nonzero"),
+        (operation("operation.failed", status="timed_out"), "bad", "Operation shell_background op-1 make timed_out"),
+        (operation("operation.failed", status="cancelled"), "warn",
+         "Operation shell_background op-1 make stopped because the run ended"),
+    ],
+)  # fmt: skip
+def test_an_operation_says_how_it_ended(end: Told, state: str, text: str) -> None:
+    """One row of start and end; stopped with the run is neither well nor a failure of its own."""
+    row = of_kind("operation", *STARTED, end)
+    assert (row.state, row.text) == (state, text)
+    assert len(row.event_ids) == 2
+
+
+def test_a_call_is_paired_with_the_operation_it_started_and_the_one_it_waited_for() -> None:
+    """The call that started it names it; the one that waited says what became of it; neither is the other."""
+    failed = operation("operation.failed", status="failed", error_class="exit_nonzero")
+    start, _, wait = rows_of(*STARTED, WAIT, failed, WAITED)
+    assert start.text == "shell_background make started operation op-1"
+    assert wait.text == "await_operation op-1 waited for operation op-1 which failed"
+    assert (start.state, wait.state) == ("ok", "ok")
+
+
+@pytest.mark.parametrize(
+    ("end", "became"),
+    [
+        ((), "has not ended"),
+        ((operation("operation.completed"),), "ended well"),
+        ((operation("operation.failed", status="timed_out"),), "was stopped at its time limit"),
+        ((operation("operation.failed", status="cancelled"),), "was stopped because the run ended"),
+        ((operation("operation.failed"),), "failed"),
+    ],
+)
+def test_waiting_says_what_became_of_it(end: tuple[Told, ...], became: str) -> None:
+    """Every end of an operation has its words at the call that waited."""
+    assert rows_of(*STARTED, WAIT, *end, WAITED)[2].text.endswith(f"which {became}")
+
+
+def test_a_waiting_call_is_found_by_its_arguments() -> None:
+    """Without an id in the envelope the arguments say which operation; nonsense in them says nothing."""
+    bare: Told = ("tool.completed", {"call_id": "c2", "tool": "await_operation"})
+    assert "waited for operation op-1" in rows_of(*STARTED, WAIT, bare)[2].text
+    running = of_kind("operation", *STARTED, WAIT)
+    assert (running.state, running.text) == (
+        "open",
+        "Operation shell_background op-1 make a call waits for it still running",
+    )
+    for arguments in ("[", "[1]", '{"operation_id": 7}', '{"operation_id": "op-2"}'):
+        other: Told = ("tool.requested", {**WAIT[1], "data": {"arguments": arguments}})
+        assert "waited for" not in rows_of(*STARTED, other, bare)[2].text
+
+
+# ---- people ----------------------------------------------------------------------------------------------------------
+
+ASKED: Told = ("human.asked", {"call_id": "c3", "data": {"question": "Which branch?"}})
+WANTED: Told = ("approval.requested", {"call_id": "c4", "tool": "shell", "data": {"question": "Run rm?"}})
+
+
+def answered(**data: Any) -> Told:
+    return "human.answered", {"call_id": "c3", "data": data}
+
+
+def decided(**data: Any) -> Told:
+    return "approval.decided", {"call_id": "c4", "data": data}
+
+
+@pytest.mark.parametrize(
+    ("told", "state", "text"),
+    [
+        ((ASKED,), "open", "Question Which branch? waits for a person"),
+        ((ASKED, answered(answer="main", by="owner")), "ok", "Question Which branch? answered by owner “main”"),
+        ((ASKED, answered(answer="", timed_out=True)), "warn", "Question Which branch? nobody answered in time"),
+        ((ASKED, END), "warn", "Question Which branch? not answered before the run ended"),
+    ],
+)
+def test_a_question_says_who_answered_or_that_nobody_did(told: tuple[Told, ...], state: str, text: str) -> None:
+    """Waiting, answered, timed out, left open by the end: four different rows."""
+    row = of_kind("human", *told)
+    assert (row.state, row.text) == (state, text)
+
+
+@pytest.mark.parametrize(
+    ("told", "state", "text"),
+    [
+        ((WANTED,), "open", "Approval shell Run rm? waits for a person"),
+        ((WANTED, decided(approved=True, by="owner")), "ok", "Approval shell Run rm? approved by owner"),
+        ((WANTED, decided(approved=False, by="owner", note="too wide")), "warn",
+         "Approval shell Run rm? refused by owner “too wide”"),
+        ((WANTED, decided(approved=False, timed_out=True)), "warn",
+         "Approval shell Run rm? nobody answered in time: refused"),
+        ((WANTED, END), "warn", "Approval shell Run rm? not answered before the run ended"),
+    ],
+)  # fmt: skip
+def test_an_approval_says_who_decided_or_that_nobody_did(told: tuple[Told, ...], state: str, text: str) -> None:
+    """Waiting, approved, refused with its note, timed out, left open by the end."""
+    row = of_kind("approval", *told)
+    assert (row.state, row.text) == (state, text)
+
+
+# ---- delegates and families ------------------------------------------------------------------------------------------
+
+DELEGATED: Told = (
+    "delegate.started",
+    {"call_id": "c5", "data": {"child_run_id": "r-1.1", "member": "reviewer", "task": "Review it"}},
+)
+
+
+def finished(**data: Any) -> Told:
+    return "delegate.finished", {"call_id": "c5", "data": {"child_run_id": "r-1.1", **data}}
+
+
+@pytest.mark.parametrize(
+    ("told", "state", "text"),
+    [
+        ((DELEGATED,), "open", "Delegate reviewer r-1.1 Review it still running"),
+        ((DELEGATED, finished(status="completed", answer="Fine.")), "ok",
+         "Delegate reviewer r-1.1 Review it completed “Fine.”"),
+        ((DELEGATED, finished(status="limit_reached", reason="tool_rounds")), "warn",
+         "Delegate reviewer r-1.1 Review it limit reached “tool_rounds”"),
+        ((DELEGATED, finished(status="vendor_word")), "plain", "Delegate reviewer r-1.1 Review it vendor word"),
+        ((finished(status="failed"),), "bad", "Delegate r-1.1 failed"),
+        ((DELEGATED, END), "warn", "Delegate reviewer r-1.1 Review it still running when this run ended"),
+    ],
+)  # fmt: skip
+def test_a_delegate_leads_to_its_run(told: tuple[Told, ...], state: str, text: str) -> None:
+    """One row of start and end that names the child run, whatever of it has arrived."""
+    row = of_kind("delegate", *told)
+    assert (row.state, row.text, row.run_ids) == (state, text, ("r-1.1",))
+
+
+def test_a_delegate_without_a_run_leads_nowhere() -> None:
+    """No link is made of what was not reported."""
+    row = of_kind("delegate", ("delegate.started", {"call_id": "c5"}))
+    assert (row.text, row.run_ids) == ("Delegate of unknown run still running", ())
+
+
+@pytest.mark.parametrize(
+    ("family", "run_ids"),
+    [
+        ({}, ()),
+        ({"parent_run_id": "r-0"}, ("r-0",)),
+        ({"parent_run_id": "r-0", "team_root": "r-0"}, ("r-0",)),
+        ({"parent_run_id": "r-0", "team_root": "r"}, ("r-0", "r")),
+        ({"team_root": "r-1"}, ()),
+    ],
+)
+def test_a_child_names_its_parent_and_the_root_of_its_team(family: dict[str, str], run_ids: tuple[str, ...]) -> None:
+    """Its start leads to both where they are other runs, each once."""
+    assert of_kind("run.started", ("run.started", family)).run_ids == run_ids
+
+
+# ---- plans -----------------------------------------------------------------------------------------------------------
+
+
+def plan(*steps: Any) -> Told:
+    return "plan.updated", {"data": {"plan": list(steps)}}
+
+
+def test_the_latest_plan_is_marked() -> None:
+    """Each plan lists its steps; the last one is the one that holds."""
+    texts = [row.text for row in rows_of(plan("build"), plan("build", "publish"))]
+    assert texts == ["Plan replaced later 1. build", "Plan latest 1. build · 2. publish"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        ([], "no steps"),
+        ([{"step": "build", "status": "in_progress"}, {"title": "publish"}], "1. build (in progress) · 2. publish"),
+        ([7, None, {"status": "done"}, "go"], "1. go"),
+        (["x" * 3_000], "1. " + "x" * 199 + "…"),
+    ],
+)
+def test_steps_of_any_shape_are_listed(steps: list[Any], text: str) -> None:
+    """Texts, objects with a status, and what is neither."""
+    assert of_kind("plan.updated", plan(*steps)).text == f"Plan latest {text}"
+
+
+def test_a_plan_that_is_no_list_has_no_steps() -> None:
+    """Whatever a sender puts there makes a row."""
+    assert of_kind("plan.updated", ("plan.updated", {"data": {"plan": "build"}})).text == "Plan latest no steps"
+
+
+# ---- following a run -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("known", "then", "kind"),
+    [
+        ((plan("build"),), plan("publish"), "plan.updated"),
+        ((*STARTED, WAIT, WAITED), operation("operation.completed"), "tool"),
+        (STARTED, WAIT, "operation"),
+        ((ASKED,), END, "human"),
+        ((DELEGATED,), END, "delegate"),
+    ],
+)
+def test_a_row_told_by_another_event_is_drawn_again(known: tuple[Told, ...], then: Told, kind: str) -> None:
+    """A page that follows the run replaces a row when what decides its words arrives in another row."""
+    timeline, before = build_timeline(run_of(*known, then)), build_timeline(run_of(*known))
+    axis_ns = timeline.axis.end_ns - timeline.axis.start_ns
+    cursor = Cursor(len(known), 0, axis_ns)
+    changes = changes_since(timeline, before, cut_window(timeline, Shown()), cursor)
+    old = {row.key: row.text for row in before.rows}
+    changed = {row.key for row in timeline.rows if row.key in old and row.text != old[row.key]}
+    assert kind in {row.kind for row in timeline.rows if row.key in changed}
+    assert changes.anew is False
+    assert changed <= {row.key for row in changes.replaced}
+
+
+def test_what_a_run_left_without_an_end_is_not_said_to_go_on() -> None:
+    """A request or call without its end is open while the run goes on and reported as missing after it."""
+    asked: Told = ("model.requested", {"data": {"n_messages": 1}})
+    called: Told = ("tool.requested", {"call_id": "c9", "tool": "shell"})
+    for told, waiting, left in (
+        (asked, "no answer yet", "no answer was reported"),
+        (called, "no result yet", "no result was reported"),
+        (STARTED[1], "still running", "its end was not reported"),
+    ):
+        (during,) = rows_of(told)
+        after, _ = rows_of(told, END)
+        assert (during.state, after.state) == ("open", "warn")
+        assert during.text.endswith(waiting)
+        assert after.text.endswith(left)
