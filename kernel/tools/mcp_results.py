@@ -20,6 +20,10 @@ UNREADABLE: Final = (
     "Unexpected content type",
     "server answered a request with",
 )
+TOO_LARGE: Final = (
+    "Failed to parse JSON response: the answer has more",
+    "SSE stream failed: Server-sent event exceeded",
+)
 INPUT_WANTED: Final = "the server asks for input in the middle of the call (elicitation, sampling); none is given here"
 
 
@@ -40,7 +44,8 @@ def judge_error(entry: ToolEntry, error: MCPError, seconds: float, last_words: l
     if error.code == mcp_types.REQUEST_TIMEOUT:
         return timed_out(entry, seconds)
     if is_unreadable(error):
-        return invalid(entry, "it is no JSON-RPC message, or has more bytes than are read")
+        size = error.message.startswith(TOO_LARGE)
+        return invalid(entry, "it has more bytes than are read" if size else "it is no JSON-RPC message")
     return failure(entry, "mcp_error", "\n".join([bounded(error.message), *last_words]))
 
 

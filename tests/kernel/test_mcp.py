@@ -1,11 +1,13 @@
-"""MCP servers of a run, against the real git server over stdio: listing, calling, losing, restarting, stopping."""
+"""MCP servers of a run over stdio, most against the real git server: listing, calling, losing, restarting, stopping."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
 import textwrap
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from kernel.messages import McpServer, RunSpec
 from kernel.tools.catalogue import ToolResult
 from kernel.tools.mcp_servers import McpLimits, McpSessions
+from kernel.tools.mcp_session import MAX_PAGES
 from kernel.tools.registry import PreparedTools, Toolbox
 
 GIT = McpServer("git", "mcp-server-git", ("--repository", "{work}"))
@@ -116,6 +119,7 @@ async def test_another_worker_starts_the_server_from_the_catalogue(toolbox: Tool
     ("server", "reason"),
     [
         (McpServer("none", "no-such-program"), "no-such-program"),
+        (McpServer("leaves", "true"), "Connection closed"),
         (McpServer("dies", sys.executable, ("-c", "import sys; sys.exit('missing settings')")), "missing settings"),
     ],
 )
@@ -142,9 +146,13 @@ SLOW_SERVER = textwrap.dedent(
     """
     import asyncio, os, sys
     from pathlib import Path
-    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver import Context, MCPServer
+    from pydantic import BaseModel
 
     server = MCPServer("slow")
+
+    class Name(BaseModel):
+        name: str
 
     @server.tool()
     async def wait(seconds: float) -> str:
@@ -159,7 +167,58 @@ SLOW_SERVER = textwrap.dedent(
             calls.write("x")
         os._exit(1)
 
+    @server.tool()
+    async def die_for_good() -> str:
+        Path("calls").open("a").write("x")
+        Path(__file__).unlink()
+        os._exit(1)
+
+    @server.tool()
+    async def much(n: int) -> str:
+        return "ä" * n
+
+    @server.tool()
+    async def lively(ctx: Context) -> str:
+        os.write(1, b"Loading the model\\n{not json\\n\\xff\\xfe\\n\\n[1, 2]\\n")
+        await ctx.report_progress(1, 2)
+        await ctx.info("on the way")
+        await ctx.notify_tools_changed()
+        return "done"
+
+    @server.tool()
+    async def ask_person(ctx: Context) -> str:
+        return str(await ctx.elicit("Your name?", Name))
+
+    os.write(1, b"Welcome, secret-4711 is loaded\\n")
     server.run()
+    """
+)
+
+PAGED_SERVER = textwrap.dedent(
+    """
+    import sys
+    import anyio
+    import mcp_types
+    from mcp.server.lowlevel import Server
+    from mcp.server.stdio import stdio_server
+
+    n_pages, endless = int(sys.argv[2]), sys.argv[2] == "0"
+
+    async def list_tools(ctx, params):
+        page = int(params.cursor) if params and params.cursor else 0
+        tools = [mcp_types.Tool(name=f"t{page}_{n}", input_schema={"type": "object"}) for n in range(40)]
+        more = endless or page + 1 < n_pages
+        return mcp_types.ListToolsResult(tools=tools, next_cursor=str(page + 1) if more else None)
+
+    async def call_tool(ctx, params):
+        return mcp_types.CallToolResult(content=[mcp_types.TextContent(type="text", text=params.name)])
+
+    async def main():
+        server = Server("paged", on_list_tools=list_tools, on_call_tool=call_tool)
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+
+    anyio.run(main)
     """
 )
 
@@ -189,6 +248,74 @@ async def test_a_call_that_loses_its_server_is_not_repeated(tmp_path: Path) -> N
     assert (toolbox.folders("r").work / "calls").read_text() == "x"
     assert (await call(toolbox, prepared, "slow__wait", seconds=0)).status == "ok"
     await toolbox.close()
+
+
+async def test_a_server_lost_for_good_leaves_the_effect_open(tmp_path: Path) -> None:
+    """That a server cannot be started again says nothing about the call it took with it; a later call was not sent."""
+    toolbox = Toolbox(tmp_path / "work")
+    prepared = await toolbox.prepare(RunSpec("r", "t", mcp_servers=(slow_server(tmp_path),)))
+    lost = await call(toolbox, prepared, "slow__die_for_good")
+    assert (lost.status, lost.effect, lost.error_class) == ("failed", "uncertain", "mcp_connection_lost")
+    gone = await call(toolbox, prepared, "slow__wait", seconds=0)
+    assert (gone.status, gone.effect, gone.error_class) == ("failed", "none", "mcp_server_unavailable")
+    assert "mcp_slow.py" in gone.diagnostic
+    assert (toolbox.folders("r").work / "calls").read_text() == "x"
+    await toolbox.close()
+
+
+async def test_what_a_server_says_beside_its_answers_breaks_no_call(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rubbish on stdout, progress, logs, a changed list, a question: calls go on, and the rubbish is in no log."""
+    caplog.set_level(logging.DEBUG)
+    toolbox = Toolbox(tmp_path / "work")
+    prepared = await toolbox.prepare(RunSpec("r", "t", mcp_servers=(slow_server(tmp_path),)))
+    assert prepared.failed_servers == ()
+    lively = await call(toolbox, prepared, "slow__lively")
+    assert (lively.status, lively.output) == ("ok", "done")
+    asked = await call(toolbox, prepared, "slow__ask_person")
+    assert (asked.status, asked.error_class) == ("failed", "mcp_error")
+    [pid] = server_pids(toolbox)
+    assert (await call(toolbox, prepared, "slow__wait", seconds=0)).output == "waited"
+    assert server_pids(toolbox) == [pid]
+    await toolbox.close()
+    texts = [caplog.handler.format(record) for record in caplog.records]
+    assert [text for text in texts if "SDK met a problem" in text]
+    assert [text for text in texts if "secret-4711" in text or "Loading the model" in text] == []
+
+
+@pytest.mark.parametrize("n_characters", [32_768, 600_000])
+async def test_a_long_line_is_one_answer(tmp_path: Path, n_characters: int) -> None:
+    """An answer of 64 KiB and one of over a megabyte come whole."""
+    toolbox = Toolbox(tmp_path / "work")
+    prepared = await toolbox.prepare(RunSpec("r", "t", mcp_servers=(slow_server(tmp_path),)))
+    assert (await call(toolbox, prepared, "slow__much", n=n_characters)).output == "ä" * n_characters
+    await toolbox.close()
+
+
+async def test_tools_come_in_pages(tmp_path: Path) -> None:
+    """All pages are listed and the last tool is called; a list without an end is cut."""
+    script = tmp_path / "mcp_paged.py"
+    script.write_text(PAGED_SERVER)
+    paged = McpServer("paged", sys.executable, (str(script), "{work}", "3"))
+    endless = McpServer("endless", sys.executable, (str(script), "{work}", "0"))
+    toolbox = Toolbox(tmp_path / "work")
+    prepared = await toolbox.prepare(RunSpec("r", "t", mcp_servers=(paged, endless)))
+    names = [tool.name for tool in prepared.catalogue.tools if tool.mcp_server == "paged"]
+    assert names == [f"paged__t{page}_{n}" for page in range(3) for n in range(40)]
+    assert (await call(toolbox, prepared, "paged__t2_39")).output == "t2_39"
+    assert len([tool for tool in prepared.catalogue.tools if tool.mcp_server == "endless"]) == MAX_PAGES * 40
+    await toolbox.close()
+
+
+async def test_the_key_is_that_of_the_registration(toolbox: Toolbox) -> None:
+    """A key that no tool's name could be parsed for is the server's key all the same."""
+    key = "mcp__my git.server__x"
+    prepared = await toolbox.prepare(RunSpec("r", "t", setup=SETUP, mcp_servers=(replace(GIT, key=key),)))
+    entries = [tool for tool in prepared.catalogue.tools if tool.remote_name == "git_log"]
+    assert [entry.mcp_server for entry in entries] == [key]
+    assert [spec.mcp_server for spec in prepared.catalogue.specs() if spec.name == entries[0].name] == [key]
+    assert (await call(toolbox, prepared, entries[0].name)).status == "ok"
 
 
 async def test_an_idle_server_is_stopped(tmp_path: Path) -> None:
