@@ -55,8 +55,8 @@ def _skipped(badge: Piece, reason: str, detail: Mapping[str, Any], deferred: tup
 
 
 def _chain_counts(group: Group, activation: Activation | None) -> tuple[Piece, ...]:
+    data = data_of(group.first("activation.completed"))
     if activation is None:
-        data = data_of(group.first("activation.completed"))
         selected = counted(data, "n_selected") or 0
         found, offered, dropped = (counted(data, name) or 0 for name in ("n_retrieved", "n_offered", "n_dropped"))
         chosen = Piece(f"{selected:,} selected", "soft")
@@ -65,4 +65,14 @@ def _chain_counts(group: Group, activation: Activation | None) -> tuple[Piece, .
         injected = activation.n_injected
         chosen = Piece(f"{injected:,} injected", "b hint" if injected else "soft keep")
     counts = (Piece(f"{found:,} found, {offered:,} offered,", "keep"), chosen)
-    return (*counts, Piece(f"{dropped:,} dropped", "soft")) if dropped else counts
+    told = (*counts, Piece(f"{dropped:,} dropped", "soft")) if dropped else counts
+    kept_back = _kept_back(data)
+    return (*told, Piece(kept_back, "warn")) if kept_back else told
+
+
+def _kept_back(completed: Mapping[str, Any]) -> str:
+    """Return why nothing went in on purpose, or an empty string."""
+    draw = completed.get("holdout")
+    if isinstance(draw, dict) and draw.get("arm") == "withheld":
+        return "withheld on purpose"
+    return "shadow mode" if counted(completed, "shadow_tokens") is not None else ""

@@ -31,7 +31,7 @@ class Group:
     """Events that make one row, in reading order. `subject` is what binds them: a call id, an activation id …
 
     `related` are events of other rows that decide what this one says: the plan that replaced it, the operation a call
-    started or waited for, the end of the run that left it open.
+    started or waited for and these calls, the end of the run that left it open.
     """
 
     kind: str
@@ -159,15 +159,16 @@ def _relate_plans(groups: Iterable[Group]) -> None:
 
 
 def _relate_operations(groups: Iterable[Group]) -> None:
-    """Tell a call of the operation it started or waited for, and the operation of the calls that waited."""
+    """Tell a call of the operation it started or waited for, and the operation of these calls."""
     groups = list(groups)
     operations = {group.subject: group for group in groups if group.kind == "operation" and group.subject}
-    for group in groups:
-        operation = operations.get(_operation_of(group)) if operations and group.kind == "tool" else None
+    started_by = {event.call_id: group for group in operations.values() for event in group.events if event.call_id}
+    for group in groups if operations else ():
+        named = operations.get(_operation_of(group)) or started_by.get(group.events[0].call_id or "")
+        operation = named if group.kind == "tool" else None
         if operation is not None:
             group.related += operation.events
-            if not starts(group, operation.events):
-                operation.related.append(group.events[0])
+            operation.related.append(group.events[0])
 
 
 def starts(call: Group, operation: Iterable[JournalEvent]) -> bool:

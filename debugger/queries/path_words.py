@@ -1,15 +1,16 @@
 """What the rows of operations, approvals, questions, delegates and plans say. Pure. (Seed 001 §14, §15.)"""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from contract.events import TERMINAL_TYPES
 from debugger.queries.grouping import ENDS, PLAN, Group, starts
-from debugger.queries.pieces import Piece, one_line, said
+from debugger.queries.pieces import Piece, arguments_gist, one_line, said
 from debugger.queries.rows import RUN
 from debugger.queries.words import STATE_OF_STATUS, Words, data_of, ending_words, open_words
 from ingest.journal import JournalEvent
 
+STOPPED: Final = "stopped because the run ended"
 PLAN_SHOWN: Final = 1_000  # code points of a plan's steps in its row
 
 
@@ -23,7 +24,7 @@ def about_operation(call: Group) -> tuple[Piece, ...]:
         return (Piece("started operation", "soft"), Piece(name, "mono soft"))
     end = next((event for event in operation if event.type in ENDS), None)
     became = "has not ended" if end is None else OPERATION_ENDS.get(_end_status(end), "failed")
-    return (Piece("waited for operation", "soft"), Piece(name, "mono soft"), Piece(f"which {became}", "soft"))
+    return (Piece(f"operation {name} {became}" if call.opener is None else f"the operation {became}", "soft keep"),)
 
 
 OPERATION_ENDS: Final = {
@@ -40,21 +41,28 @@ def _end_status(end: JournalEvent) -> str:
 
 def operation_words(group: Group) -> Words:
     first = group.opener or group.events[0]
-    names = [Piece(name, "mono") for name in (first.tool, first.operation_id) if name]
-    detail = said(data_of(group.opener), "detail")
-    told = (Piece(one_line(detail), "soft"),) if detail else ()
-    pieces = (Piece("Operation", "b"), *names, *told)
-    awaited = (
-        (Piece("a call waits for it", "soft"),) if any(one.type not in TERMINAL_TYPES for one in group.related) else ()
-    )
+    pieces = (Piece("Operation", "b"), Piece(first.operation_id or first.tool or "", "mono"), *_what_it_does(group))
     if group.ender is None:
+        calls = [event for event in group.related if event.type not in TERMINAL_TYPES]
+        is_awaited = any(event.call_id != first.call_id for event in calls)
+        awaited = (Piece("a call waits for it", "soft"),) if is_awaited else ()
         return open_words(group, (*pieces, *awaited), "still running", "its end was not reported")
     if _end_status(group.ender) == "cancelled":
-        why = said(group.ender.data, "detail")
-        stopped = Piece("stopped because the run ended", "warn")
-        return Words((*pieces, stopped, *((Piece(one_line(why), "soft"),) if why else ())), "warn")
+        why = one_line(said(group.ender.data, "detail"))
+        told = why if why.startswith(STOPPED) else " · ".join(filter(None, (STOPPED, why)))
+        return Words((*pieces, Piece(told, "warn")), "warn")
     ending = ending_words(group.ender)
     return Words((*pieces, *ending.pieces), ending.state)
+
+
+def _what_it_does(operation: Group) -> Iterator[Piece]:
+    """Yield what an operation was said to do, else what the call that started it was asked for."""
+    call_ids = {event.call_id for event in operation.events}
+    starter = next((event for event in operation.related if event.call_id and event.call_id in call_ids), None)
+    detail = said(data_of(operation.opener), "detail")
+    arguments = arguments_gist(said(data_of(starter), "arguments"))
+    if detail or arguments:
+        yield Piece(one_line(detail), "soft") if detail else Piece(arguments, "mono soft")
 
 
 def approval_words(group: Group) -> Words:

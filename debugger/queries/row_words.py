@@ -14,7 +14,6 @@ from debugger.queries.path_words import (
     plan_words,
 )
 from debugger.queries.pieces import Piece, arguments_gist, counted, diagnostic_gist, one_line, plural, said
-from debugger.queries.rows import RUN
 from debugger.queries.words import STATE_OF_STATUS, Words, data_of, ending_words, open_words
 from ingest.journal import JournalEvent
 
@@ -81,10 +80,10 @@ def _family(event: JournalEvent) -> Iterator[Piece]:
     """Yield whose child a run is and which run its team began with, where that is another one."""
     if event.parent_run_id:
         yield Piece("by", "soft")
-        yield Piece(event.parent_run_id, RUN)
+        yield Piece(event.parent_run_id, "mono")
     if event.team_root and event.team_root not in (event.run_id, event.parent_run_id):
         yield Piece("in the team of", "soft")
-        yield Piece(event.team_root, RUN)
+        yield Piece(event.team_root, "mono")
 
 
 def _started(group: Group) -> Words:

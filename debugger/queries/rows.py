@@ -44,7 +44,7 @@ class Row:
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """The other runs its sentence names: a child, a parent, the root of the team."""
+        """The runs its sentence leads to: the child of a delegate."""
         return tuple(piece.text for piece in self.pieces if piece.tone == RUN and piece.text)
 
     @property

@@ -45,12 +45,16 @@ def operation(kind: str, **data: Any) -> Told:
 @pytest.mark.parametrize(
     ("end", "state", "text"),
     [
-        (operation("operation.completed", result="ok"), "ok", "Operation shell_background op-1 make"),
+        (operation("operation.completed", result="ok"), "ok", "Operation op-1 make"),
         (operation("operation.failed", status="failed", error_class="exit_nonzero", detail="no rule"), "bad",
-         "Operation shell_background op-1 make no rule · exit_nonzero"),
-        (operation("operation.failed", status="timed_out"), "bad", "Operation shell_background op-1 make timed_out"),
+         "Operation op-1 make no rule · exit_nonzero"),
+        (operation("operation.failed", status="timed_out"), "bad", "Operation op-1 make timed_out"),
         (operation("operation.failed", status="cancelled"), "warn",
-         "Operation shell_background op-1 make stopped because the run ended"),
+         "Operation op-1 make stopped because the run ended"),
+        (operation("operation.failed", status="cancelled", detail="stopped because the run ended; how far"), "warn",
+         "Operation op-1 make stopped because the run ended; how far"),
+        (operation("operation.failed", status="cancelled", detail="killed"), "warn",
+         "Operation op-1 make stopped because the run ended · killed"),
     ],
 )  # fmt: skip
 def test_an_operation_says_how_it_ended(end: Told, state: str, text: str) -> None:
@@ -65,7 +69,7 @@ def test_a_call_is_paired_with_the_operation_it_started_and_the_one_it_waited_fo
     failed = operation("operation.failed", status="failed", error_class="exit_nonzero")
     start, _, wait = rows_of(*STARTED, WAIT, failed, WAITED)
     assert start.text == "shell_background make started operation op-1"
-    assert wait.text == "await_operation op-1 waited for operation op-1 which failed"
+    assert wait.text == "await_operation op-1 the operation failed"
     assert (start.state, wait.state) == ("ok", "ok")
 
 
@@ -81,21 +85,29 @@ def test_a_call_is_paired_with_the_operation_it_started_and_the_one_it_waited_fo
 )
 def test_waiting_says_what_became_of_it(end: tuple[Told, ...], became: str) -> None:
     """Every end of an operation has its words at the call that waited."""
-    assert rows_of(*STARTED, WAIT, *end, WAITED)[2].text.endswith(f"which {became}")
+    assert rows_of(*STARTED, WAIT, *end, WAITED)[2].text.endswith(f"await_operation op-1 the operation {became}")
 
 
 def test_a_waiting_call_is_found_by_its_arguments() -> None:
     """Without an id in the envelope the arguments say which operation; nonsense in them says nothing."""
     bare: Told = ("tool.completed", {"call_id": "c2", "tool": "await_operation"})
-    assert "waited for operation op-1" in rows_of(*STARTED, WAIT, bare)[2].text
+    assert rows_of(*STARTED, WAIT, bare)[2].text.endswith("the operation has not ended")
+    assert rows_of(*STARTED, WAITED)[2].text == "await_operation operation op-1 has not ended"
     running = of_kind("operation", *STARTED, WAIT)
     assert (running.state, running.text) == (
         "open",
-        "Operation shell_background op-1 make a call waits for it still running",
+        "Operation op-1 make a call waits for it still running",
     )
     for arguments in ("[", "[1]", '{"operation_id": 7}', '{"operation_id": "op-2"}'):
         other: Told = ("tool.requested", {**WAIT[1], "data": {"arguments": arguments}})
-        assert "waited for" not in rows_of(*STARTED, other, bare)[2].text
+        assert "the operation" not in rows_of(*STARTED, other, bare)[2].text
+
+
+def test_an_operation_that_says_nothing_shows_what_its_call_was_asked_for() -> None:
+    """The arguments of the call that started it stand in for a detail; those of a call that waits never do."""
+    bare = ("operation.started", BUILD)
+    assert of_kind("operation", STARTED[0], bare, WAIT).text == "Operation op-1 make a call waits for it still running"
+    assert of_kind("operation", bare, WAIT).text == "Operation op-1 a call waits for it still running"
 
 
 # ---- people ----------------------------------------------------------------------------------------------------------
@@ -183,18 +195,19 @@ def test_a_delegate_without_a_run_leads_nowhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "run_ids"),
+    ("family", "text"),
     [
-        ({}, ()),
-        ({"parent_run_id": "r-0"}, ("r-0",)),
-        ({"parent_run_id": "r-0", "team_root": "r-0"}, ("r-0",)),
-        ({"parent_run_id": "r-0", "team_root": "r"}, ("r-0", "r")),
-        ({"team_root": "r-1"}, ()),
+        ({}, "Run started"),
+        ({"parent_run_id": "r-0"}, "Run started by r-0"),
+        ({"parent_run_id": "r-0", "team_root": "r-0"}, "Run started by r-0"),
+        ({"parent_run_id": "r-0", "team_root": "r"}, "Run started by r-0 in the team of r"),
+        ({"team_root": "r-1"}, "Run started"),
     ],
 )
-def test_a_child_names_its_parent_and_the_root_of_its_team(family: dict[str, str], run_ids: tuple[str, ...]) -> None:
-    """Its start leads to both where they are other runs, each once."""
-    assert of_kind("run.started", ("run.started", family)).run_ids == run_ids
+def test_a_child_names_its_parent_and_the_root_of_its_team(family: dict[str, str], text: str) -> None:
+    """Its start names both where they are other runs, each once; the head of its page has the links."""
+    row = of_kind("run.started", ("run.started", family))
+    assert (row.text, row.run_ids) == (text, ())
 
 
 # ---- plans -----------------------------------------------------------------------------------------------------------

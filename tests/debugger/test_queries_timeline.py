@@ -54,6 +54,22 @@ def test_an_activation_stands_under_its_trigger() -> None:
     assert "the same situation was already searched for in this run at +" in skipped.text
 
 
+@pytest.mark.parametrize(
+    ("data", "ends"),
+    [
+        ({"holdout": {"arm": "withheld", "share": 0.2}, "n_dropped": 1}, "1 dropped withheld on purpose"),
+        ({"shadow_tokens": 96, "n_dropped": 1}, "1 dropped shadow mode"),
+        ({"holdout": {"arm": "offered", "share": 0.2}, "n_selected": 1}, "1 selected"),
+        ({"holdout": "withheld"}, "0 selected"),
+    ],
+)
+def test_an_activation_says_when_nothing_went_in_on_purpose(data: dict[str, Any], ends: str) -> None:
+    """By the draw of a holdout or in shadow mode; the other arm reads like any activation."""
+    told = {"trigger": "tool.failed", "result": "success", **data}
+    (row,) = build_timeline(run_of(("activation.completed", {"activation_id": "a1", "data": told}))).rows
+    assert row.text.endswith(ends)
+
+
 def test_an_activation_without_its_trigger_is_marked() -> None:
     """Where the trigger event is lost the activation keeps its place and says so."""
     events = [event for event in journal(typical_run()) if event.type != "tool.failed"]
