@@ -36,7 +36,13 @@ class McpSessions:
         self._sessions: dict[tuple[str, str], Session] = {}
 
     async def list_tools(self, run_id: str, server: McpServer, folders: RunFolders) -> list[mcp_types.Tool]:
-        """Start the server where needed and return all its tools. Raises McpServerError."""
+        """Start the server and return all its tools; what an unfinished preparation left is ended before.
+
+        Raises McpServerError, also for a second server under the key of another.
+        """
+        left = self._sessions.get((run_id, server.key))
+        if left is not None and left.server == server:
+            await self._drop(run_id, left)
         session = await self._session(run_id, server, folders)
         tools = await session.all_tools()
         return [_clean(tool, session) for tool in tools]

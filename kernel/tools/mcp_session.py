@@ -143,13 +143,12 @@ class Session:
                 self._client.set_result(client)
                 while not self._stop.is_set():
                     await self._sleep_or_stop()
-        except asyncio.CancelledError:
-            if not self._client.done():
-                self._client.set_exception(ConnectionAbortedError("the server was stopped before it answered"))
-            raise
         except END_ERRORS as error:
             if not self._client.done():
                 self._client.set_exception(error)
+        finally:
+            if not self._client.done():
+                self._client.set_exception(ConnectionAbortedError("the server was stopped before it answered"))
 
     async def _sleep_or_stop(self) -> None:
         """Wait until stopped or idle; being idle is a stop."""

@@ -308,6 +308,18 @@ async def test_tools_come_in_pages(tmp_path: Path) -> None:
     await toolbox.close()
 
 
+async def test_a_preparation_that_is_repeated_starts_the_server_anew(toolbox: Toolbox) -> None:
+    """The folders of the first one are gone, and so is the server that ran in them."""
+    spec = RunSpec("r", "t", setup=SETUP, mcp_servers=(GIT,))
+    await toolbox.prepare(spec)
+    [first] = server_pids(toolbox)
+    prepared = await toolbox.prepare(spec)
+    assert prepared.failed_servers == ()
+    [second] = server_pids(toolbox)
+    assert second != first
+    assert (await call(toolbox, prepared, "git__git_log")).status == "ok"
+
+
 async def test_the_key_is_that_of_the_registration(toolbox: Toolbox) -> None:
     """A key that no tool's name could be parsed for is the server's key all the same."""
     key = "mcp__my git.server__x"

@@ -18,8 +18,8 @@ from cryptography.x509.oid import NameOID
 
 from debugger.embedded.sockets import free_port
 from kernel.messages import McpServer
+from kernel.tools.mcp_config import server_problem
 from kernel.tools.mcp_servers import McpSessions
-from kernel.tools.mcp_transports import server_problem
 from kernel.tools.registry import Toolbox
 from tests.kernel.mcp_http_run import LIMITS, Server, call, outcome, prepare, running
 
@@ -132,6 +132,7 @@ def test_a_wrong_configuration_is_named(server: McpServer, field: str, fix: str)
     ],
 )
 def test_a_right_configuration_has_no_problem(server: McpServer) -> None:
+    """A program with arguments, an address with a port, one with a harmless query and a token's name."""
     assert server_problem(server) == ""
 
 
