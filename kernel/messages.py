@@ -6,12 +6,14 @@ default: recorded histories must stay readable. This module is passed through Te
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 Role = Literal["system", "user", "assistant", "tool", "context"]
 Origin = Literal["rules", "task", "priming", "model", "tool", "refusal", "hints", "operation", "finale"]
 ToolStatus = Literal["ok", "failed", "timed_out", "blocked", "denied", "cancelled"]
 Effect = Literal["none", "applied", "uncertain"]
+# Who answers a call: a tool at the edge ("call"), or the core itself, at once or when what it stands for has ended.
+ToolKind = Literal["call", "background", "await_operation", "ask_human", "plan", "delegate"]
 
 # ---- messages to the model -------------------------------------------------------------------------------
 
@@ -63,17 +65,29 @@ class Limits:
     priming_hints: int = 4
     retrieval_timeout_ms: int = 2_000
     turns_per_workflow: int = 50
+    person_timeout_ms: int = 0  # how long an approval or a question waits; 0 is for as long as it takes
+    pending_operations: int = 8
+    delegates_per_run: int = 8
+    max_depth: int = 1  # runs below the root that may be started: 1 lets the root delegate, and nobody else
 
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """What is on. `activation` governs runtime triggers; priming has its own switch; `shadow` never injects."""
+    """What is on. `activation` governs all runtime triggers, `off` names triggers that are switched off (priming is
+    one of them); `shadow` retrieves and reports as usual and never injects."""
 
     activation: bool = True
-    priming: bool = True
-    tool_failed: bool = True
-    mcp_first_call: bool = True
     shadow: bool = False
+    off: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Holdout:
+    """An experiment: the `share` (0..1) of runtime situations whose hints are withheld, drawn with `salt`."""
+
+    share: float = 0.0
+    salt: str = ""
+    experiment: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +105,33 @@ class McpServer:
     token_env: str = ""
 
 
+DEFAULT_RULES: Final = (
+    "You are a careful engineer. Use the tools to finish the task, then answer in one short paragraph."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An agent that a run may delegate to: a run of its own, with limits and a state of its own."""
+
+    name: str
+    agent: str = "scripted"
+    script: str = ""
+    model: str = ""
+    rules: str = DEFAULT_RULES
+    setup: str = ""
+    tools: tuple[str, ...] = ("shell",)
+    mcp_servers: tuple[McpServer, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
 @dataclass(frozen=True, slots=True)
 class RunSpec:
     """The input of one run. `agent` names a driver of the registry, `script` a script of the scripted driver.
 
     `setup` is a shell command run once in the empty work folder before the first turn. `skills` are the active
-    skills; `blocked_tools` are refused by policy; `approval_tools` wait for a person.
+    skills; `blocked_tools` are refused by policy; `approval_tools` wait for a person. `tools` names those of the
+    kernel's own tools that are offered, `members` whom the run may delegate to; `depth` is 0 for a root run.
     """
 
     run_id: str
@@ -108,7 +143,7 @@ class RunSpec:
     actor_id: str = "agent"
     parent_run_id: str | None = None
     team_root: str | None = None
-    rules: str = "You are a careful engineer. Use the tools to finish the task, then answer in one short paragraph."
+    rules: str = DEFAULT_RULES
     setup: str = ""
     mcp_servers: tuple[McpServer, ...] = ()
     skills: tuple[str, ...] = ()
@@ -116,14 +151,19 @@ class RunSpec:
     approval_tools: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     switches: Switches = field(default_factory=Switches)
+    tools: tuple[str, ...] = ("shell",)
+    members: tuple[Member, ...] = ()
+    depth: int = 0
+    holdout: Holdout = field(default_factory=Holdout)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool as the core sees it: its name and, for an MCP tool, the configuration key of its server."""
+    """One tool as the core sees it: its name, the configuration key of its MCP server, and who answers its calls."""
 
     name: str
     mcp_server: str | None = None
+    kind: ToolKind = "call"
 
 
 # ---- observations: what happened -------------------------------------------------------------------------
@@ -145,7 +185,8 @@ class CallSeen:
     """A tool call of a model reply without its (possibly large) arguments: they stay in the transcript.
 
     `digest` identifies (tool, arguments); `excerpt` is redacted and at most 500 code points; `malformed` says
-    what is wrong with the arguments, or is empty.
+    what is wrong with the arguments, or is empty. `arguments` is the whole JSON, redacted, of a call that the core
+    answers itself, and empty for any other.
     """
 
     call_id: str
@@ -153,6 +194,7 @@ class CallSeen:
     digest: str
     excerpt: str
     malformed: str = ""
+    arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +250,7 @@ class ToolFinished:
     core then appends a neutral reply itself.
 
     `diagnostic` is at most 4,096 code points and empty when there is nothing to search for; `excerpt` is the
-    bounded result of a success; `operation_id` says that the real outcome comes later.
+    bounded result of a success.
     """
 
     at_ns: int
@@ -219,7 +261,6 @@ class ToolFinished:
     error_class: str = ""
     diagnostic: str = ""
     excerpt: str = ""
-    operation_id: str | None = None
     reply_written: bool = True
     continue_suggested: bool = False
 
@@ -239,13 +280,36 @@ class OperationFinished:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecided:
-    """A person allowed or refused a call."""
+    """A person allowed or refused a call, or nobody did in time."""
 
     at_ns: int
     call_id: str
     approved: bool
     by: str = ""
     note: str = ""
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAnswered:
+    """A person answered a question, or nobody did in time. `text` is at most 4,096 code points."""
+
+    at_ns: int
+    call_id: str
+    text: str = ""
+    by: str = ""
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateFinished:
+    """A run that was delegated to ended; `status` is a word of contract.stages.RUN_STATUSES. Texts are redacted."""
+
+    at_ns: int
+    call_id: str
+    status: str
+    answer: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +364,7 @@ class Resumed:
 
 Observation = (
     RunPrepared | ModelReplied | ModelFailed | ToolFinished | OperationFinished | ApprovalDecided
-    | HintsArrived | CancelRequested | Resumed
+    | QuestionAnswered | DelegateFinished | HintsArrived | CancelRequested | Resumed
 )  # fmt: skip
 
 # ---- commands: what to do --------------------------------------------------------------------------------
@@ -344,12 +408,71 @@ class RunTool:
 
 @dataclass(frozen=True, slots=True)
 class AskApproval:
-    """Ask a person whether the call may run."""
+    """Ask a person whether the call may run. `timeout_ms` 0 waits for as long as it takes."""
 
     run_id: str
     call_id: str
     tool: str
     excerpt: str
+    timeout_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AskQuestion:
+    """Put the model's question to a person; the turn waits for the answer. `timeout_ms` as for an approval."""
+
+    run_id: str
+    call_id: str
+    question: str
+    timeout_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StartOperation:
+    """Execute the call found in the assistant message at `assistant_seq` in the background. Its outcome is reported by
+    OperationFinished whenever it is there. `call_seq` is the position of the call's reply, which names the operation.
+    """
+
+    run_id: str
+    operation_id: str
+    call_id: str
+    assistant_seq: int
+    call_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopOperation:
+    """Stop an operation whose run is over; nothing is reported back."""
+
+    run_id: str
+    operation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartDelegate:
+    """Start a run of its own and report its end by DelegateFinished."""
+
+    run_id: str
+    call_id: str
+    spec: RunSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CloseTranscript:
+    """Write what a run that ends had still to write; calls of the message at `assistant_seq` that have no reply get a
+    neutral one, so that the history is a legal one."""
+
+    run_id: str
+    append: tuple[Append, ...]
+    assistant_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressedItem:
+    """A knowledge item that was offered and not injected, with the revision that was."""
+
+    knowledge_id: str
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +493,7 @@ class HintRequest:
     error_class: str = ""
     active_skills: tuple[str, ...] = ()
     issued_knowledge_ids: tuple[str, ...] = ()
-    suppressed_knowledge_ids: tuple[str, ...] = ()
+    suppressed: tuple[SuppressedItem, ...] = ()
     limit: int = 8
     activation_tokens: int = 0
     run_tokens: int = 0
@@ -439,7 +562,10 @@ class Finish:
     reason: str = ""
 
 
-Command = PrepareRun | CallModel | RunTool | AskApproval | FetchHints | SendEvents | ContinueAsNew | Finish
+Command = (
+    PrepareRun | CallModel | RunTool | AskApproval | FetchHints | ContinueAsNew | Finish
+    | SendEvents | CloseTranscript | AskQuestion | StartOperation | StopOperation | StartDelegate
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,10 +597,20 @@ class ApprovalAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionAnswer:
+    """What a person sends to a run that asked. The text is in workflow history as it is sent: redact it before."""
+
+    call_id: str
+    text: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RunStatus:
-    """Where a run stands: its phase, its turn, and the calls that wait for a person."""
+    """Where a run stands: its phase, its turn, and what waits for a person."""
 
     run_id: str
     phase: str
     turn: int
     pending_approvals: tuple[AskApproval, ...] = ()
+    pending_questions: tuple[AskQuestion, ...] = ()

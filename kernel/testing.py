@@ -22,6 +22,7 @@ from kernel.edge.telemetry_client import SendReport, TelemetryClient
 from kernel.edge.transcript import MemoryTranscript
 from kernel.messages import (
     CallModel,
+    CloseTranscript,
     Effect,
     Event,
     FetchHints,
@@ -31,15 +32,19 @@ from kernel.messages import (
     HintsArrived,
     Message,
     ModelAnswer,
+    OperationFinished,
     PrepareRun,
     RunPrepared,
     RunSpec,
     RunTool,
     SendEvents,
+    StartOperation,
     ToolCall,
     ToolFinished,
+    ToolKind,
     ToolStatus,
 )
+from kernel.tools.answered import answered_entries
 from kernel.tools.catalogue import Catalogue, ToolEntry, ToolResult
 from kernel.tools.registry import PreparedTools, Toolbox
 
@@ -59,13 +64,6 @@ class ToolError(Exception):
         self.error_class = error_class
         self.effect = effect
         self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class Later:
-    """Returned by a test's tool that goes on in the background."""
-
-    operation_id: str
 
 
 def call(name: str, call_id: str = "", **arguments: Any) -> ToolCall:
@@ -108,14 +106,17 @@ class ScriptedModel:
 class MemoryEdges:
     """The world of a run in memory, and what went on in it.
 
-    `tools` are functions by name, plain or async; `servers` names the MCP server a tool belongs to; `find_hints`
-    answers a request and may raise to be unreachable. `events` are the core's, `wire` is what ingest would get.
+    `tools` are functions by name, plain or async, those in `background` are operations; `servers` names the MCP server
+    a tool belongs to; `models` are those of other agents than the run's own; `find_hints` answers a request and may
+    raise to be unreachable. `events` are the core's, `wire` is what ingest would get.
     """
 
     model: ScriptedModel
     tools: dict[str, Tool] = field(default_factory=dict)
     find_hints: FindHints | None = None
     servers: dict[str, str] = field(default_factory=dict)
+    models: dict[str, ScriptedModel] = field(default_factory=dict)
+    background: tuple[str, ...] = ()
     events: list[Event] = field(default_factory=list)
     wire: list[Mapping[str, Any]] = field(default_factory=list)
     hint_requests: list[HintRequest] = field(default_factory=list)
@@ -128,7 +129,7 @@ class MemoryEdges:
         self.toolbox = FunctionTools(self)
         telemetry, observation = MemoryTelemetry(self), MemoryObservation(self)
         self.activities = Activities(
-            self.store, {AGENT: self.model}, self.toolbox, observation, telemetry, lambda: self.clock()
+            self.store, {AGENT: self.model, **self.models}, self.toolbox, observation, telemetry, lambda: self.clock()
         )
 
     def clock(self) -> int:
@@ -146,9 +147,15 @@ class MemoryEdges:
 
     async def run_tool(self, command: RunTool) -> ToolFinished:
         self.commands.append(command)
-        self.toolbox.started_operation = None
-        finished = await self.activities.run_tool(command)
-        return replace(finished, operation_id=self.toolbox.started_operation)
+        return await self.activities.run_tool(command)
+
+    async def run_operation(self, command: StartOperation) -> OperationFinished:
+        self.commands.append(command)
+        return await self.activities.run_operation(command)
+
+    async def close_transcript(self, command: CloseTranscript) -> None:
+        self.commands.append(command)
+        await self.activities.close_transcript(command)
 
     async def fetch_hints(self, command: FetchHints) -> HintsArrived:
         self.commands.append(command)
@@ -174,12 +181,15 @@ class FunctionTools(Toolbox):
     def __init__(self, world: MemoryEdges) -> None:
         # What a toolbox sets up (a work folder, MCP sessions, the jail) is what this one does without.
         self._world = world
-        self.started_operation: str | None = None
 
     async def prepare(self, spec: RunSpec) -> PreparedTools:
-        servers = self._world.servers
-        entries = [ToolEntry(name, "a function", {}, mcp_server=servers.get(name)) for name in self._world.tools]
-        return PreparedTools(Catalogue(tuple(entries)))
+        world = self._world
+        kinds: dict[str, ToolKind] = dict.fromkeys(world.background, "background")
+        entries = [
+            ToolEntry(name, "a function", {}, mcp_server=world.servers.get(name), kind=kinds.get(name, "call"))
+            for name in world.tools
+        ]
+        return PreparedTools(Catalogue((*entries, *answered_entries(spec))))
 
     async def run(
         self, run_id: str, catalogue: Catalogue, entry: ToolEntry, arguments: Mapping[str, Any]
@@ -192,9 +202,6 @@ class FunctionTools(Toolbox):
                 result = await result
         except ToolError as error:
             return ToolResult(error.status, error.effect, diagnostic=str(error), error_class=error.error_class)
-        if isinstance(result, Later):
-            self.started_operation = result.operation_id
-            return ToolResult("ok", "uncertain", f"operation {result.operation_id} was started")
         return ToolResult("ok", "applied", str(result))
 
     async def close_run(self, run_id: str) -> None:
@@ -229,7 +236,7 @@ class MemoryObservation(ObservationClient):
         offered: list[str] = []
         answers: list[dict[str, object]] = []
         for request in self._requests:
-            known = (*request.issued_knowledge_ids, *request.suppressed_knowledge_ids, *offered)
+            known = (*request.issued_knowledge_ids, *(one.knowledge_id for one in request.suppressed), *offered)
             found = self._world.find_hints(request) if self._world.find_hints else ()
             hints = [one for one in found if one.knowledge_id not in known]
             offered += [one.knowledge_id for one in hints]

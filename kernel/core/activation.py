@@ -29,7 +29,7 @@ from kernel.messages import FetchHints, HintAnswer, HintsArrived
 def search_at_start(step: Step, at_ns: int, started_event_id: str) -> None:
     """Ask for knowledge about the task itself: the same path, a budget of its own. Sets `asked`."""
     facts = Facts(started_event_id=started_event_id)
-    on = [trigger for trigger in START_TRIGGERS if trigger.is_on(step.state.spec.switches)]
+    on = [trigger for trigger in START_TRIGGERS if trigger.name not in step.state.spec.switches.off]
     _ask(step, at_ns, [_number(step, reason.candidate) for reason, _ in _reasons(on, facts)])
 
 

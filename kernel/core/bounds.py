@@ -24,8 +24,10 @@ TURN_TEXT_BYTES: Final = 14_000  # of the diagnostics and results kept of one tu
 LEAST_TEXT_BYTES: Final = 120  # kept of each even when those before it used up the turn's share
 EVENTS_BYTES: Final = 12_000  # of waiting events, beyond which they are sent before the boundary
 ENVELOPE_BYTES: Final = 400  # of one event, beside its data
-EARLY_LIMIT: Final = 4  # outcomes of operations whose start was not seen yet
-EARLY_BYTES: Final = 2_000  # of each text of such an outcome
+ARGUMENTS_BYTES: Final = 12_000  # of the arguments of one reply's calls that the core answers itself
+FIXED_BYTES: Final = 200  # of the names and counters of the activation part
+NUMBER_BYTES: Final = 16  # of a number beside a text, with the signs around both
+SUPPRESSED_BYTES: Final = 80  # of the names and numbers of a suppressed item
 MALFORMED_LIMIT: Final = 200  # code points kept of what is wrong with arguments
 
 
@@ -61,4 +63,18 @@ def bounded(activation: ActivationState) -> ActivationState:
 
 
 def _size(activation: ActivationState) -> int:
-    return len(to_json(activation).encode("utf-8", "replace"))
+    """Return no less than the bytes of the state's JSON, counted in parts: writing it out would cost too much."""
+    texts = (*activation.issued, *activation.met_servers, *(name for name, _ in activation.used_by))
+    suppressed = sum(_text_bytes(one.knowledge_id) + _text_bytes(one.reason) for one in activation.suppressed)
+    return (
+        FIXED_BYTES
+        + sum(_text_bytes(text) + NUMBER_BYTES for text in texts)
+        + len(activation.processed) * (PROCESSED_KEY + NUMBER_BYTES)
+        + suppressed
+        + len(activation.suppressed) * SUPPRESSED_BYTES
+        + sum(len(to_json(one).encode("utf-8", "replace")) + 1 for one in activation.deferred)
+    )
+
+
+def _text_bytes(text: str) -> int:
+    return len(text) if text.isascii() and text.isprintable() else len(to_json([text]).encode("utf-8", "replace"))

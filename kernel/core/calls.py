@@ -1,156 +1,141 @@
-"""The tool calls of one turn: judged in call order, executed one after another, each answered exactly once.
+"""The tool calls of one turn: judged in call order, started in call order, each answered exactly once.
 
-A call is refused before it is executed when its arguments are malformed, its tool is not offered, policy blocks
-it or a person says no; an identical call of the same reply is executed once and its reply copied. (Seed 001 §5.1, §6.)
+Tools at the edge run one after another. A call that the core answers itself is answered at once, or waits for what it
+stands for while the calls after it go on. An identical call of the same reply is executed once and its reply copied.
+(Seed 001 §5.1, §6.)
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from contract.text import clip
-from kernel.core.bounds import LEAST_TEXT_BYTES, MALFORMED_LIMIT, clip_bytes, room_for_text
-from kernel.core.operations import begin_operation
+from kernel.core.bounds import ARGUMENTS_BYTES, LEAST_TEXT_BYTES, MALFORMED_LIMIT, clip_bytes, room_for_text
+from kernel.core.delegation import report_end, start_delegate
+from kernel.core.envelope import refusal_of
+from kernel.core.operations import await_operation, start_operation
+from kernel.core.people import ask_approval, ask_question, needs_approval
+from kernel.core.settling import (
+    OUTCOME_EVENTS,
+    answer,
+    call_ids,
+    copy,
+    emit_outcome,
+    kind_of,
+    lost_reply,
+    next_call,
+    refuse,
+    reply,
+    server_of,
+    settle,
+)
 from kernel.core.situations import situation_data, situation_of
 from kernel.core.state import Call, RunState, Situation
 from kernel.core.step import Step
 from kernel.core.transitions import IllegalObservation
 from kernel.core.triggers.facts import Happened, scope_of
 from kernel.core.triggers.tool_failed import NAME as TOOL_FAILED
-from kernel.messages import (
-    Append,
-    ApprovalDecided,
-    AskApproval,
-    CallSeen,
-    Effect,
-    Message,
-    ModelReplied,
-    RunTool,
-    ToolFinished,
-    ToolStatus,
-)
+from kernel.messages import CallSeen, ModelReplied, RunTool, ToolFinished, ToolKind
 
 EXCERPT_LIMIT: Final = 1_000  # code points of a success that come back for the record
 FIRST_EXCERPT_LIMIT: Final = 8_192  # of a first call to an MCP server: they are searched with
-CHECK_FIRST: Final = "It may have taken effect: check before you do anything consequential again."
-OUTCOME_EVENTS: Final = {"ok": "tool.completed", "failed": "tool.failed", "timed_out": "tool.failed"}
 
 
 def open_calls(step: Step, observed: ModelReplied) -> None:
     """Give every call of a reply its place in the history and start on the first."""
     first = step.state.next_seq
     calls: list[Call] = []
+    room = ARGUMENTS_BYTES
     for index, seen in enumerate(observed.calls):
-        earlier = any(other.seen.digest == seen.digest for other in calls)
-        ids = _ids(step.state, seen.call_id, seen.name)
+        kept = _kept(step.state, seen, room)
+        room -= len(kept.arguments.encode("utf-8", "replace"))
+        duplicate = any(other.seen.digest == seen.digest for other in calls)
+        call = Call(kept, first + index, duplicate=duplicate)
+        ids = call_ids(step.state, call)
         caused_by = step.state.call_event_id
         event_id = step.emit("tool.requested", observed.at_ns, {"arguments": seen.excerpt}, caused_by=caused_by, **ids)
-        calls.append(Call(_kept(step.state, seen), first + index, event_id, duplicate=earlier))
+        calls.append(replace(call, requested_event_id=event_id))
     step.set(calls=tuple(calls), next_seq=first + len(calls))
     advance(step, observed.at_ns)
 
 
-def _kept(state: RunState, seen: CallSeen) -> CallSeen:
-    """Return as much of a call as is needed again: the arguments only where a person will be asked about them."""
+def _kept(state: RunState, seen: CallSeen, room: int) -> CallSeen:
+    """Return as much of a call as is needed again: the excerpt where a person will be asked about it, the arguments
+    where the core answers it."""
     excerpt = seen.excerpt if seen.name in state.spec.approval_tools else ""
-    return replace(seen, excerpt=excerpt, malformed=clip(seen.malformed, MALFORMED_LIMIT))
+    malformed = clip(seen.malformed, MALFORMED_LIMIT)
+    arguments = "" if malformed else seen.arguments
+    if len(arguments.encode("utf-8", "replace")) > room:
+        arguments, malformed = "", f"together with those before them they are over {ARGUMENTS_BYTES} bytes"
+    return replace(seen, excerpt=excerpt, malformed=malformed, arguments=arguments)
 
 
 def advance(step: Step, at_ns: int) -> None:
-    """Answer calls until one has to be executed or approved, or all have their reply."""
+    """Answer and start calls until one has to be executed or approved, or none is left to be started."""
     while True:
-        call = pending_call(step.state)
+        call = next_call(step.state)
         if call is None:
+            if any(not one.outcome for one in step.state.calls):
+                step.set(phase="waiting")
             return
         if call.duplicate:
-            _copy(step, at_ns, call)
+            copy(step, at_ns, call)
             continue
         refusal = refusal_of(step.state, call)
         if refusal is not None:
-            _refuse(step, at_ns, call, *refusal)
+            refuse(step, at_ns, call, *refusal)
             continue
-        _start(step, at_ns, call)
-        return
+        if needs_approval(step.state, call):
+            ask_approval(step, at_ns, call)
+            return
+        kind = kind_of(step.state, call.seen.name)
+        if kind == "call":
+            _run(step, call)
+            return
+        ANSWERED[kind](step, at_ns, call)
 
 
-def pending_call(state: RunState) -> Call | None:
-    """Return the first call without a reply: the one that runs, waits for a person, or comes next."""
-    return next((call for call in state.calls if not call.outcome), None)
-
-
-def refusal_of(state: RunState, call: Call) -> tuple[ToolStatus, str, str] | None:
-    """Return (status, code, reply) of a call that must not be executed, or None."""
-    name = call.seen.name
-    if call.seen.malformed:
-        text = f"The arguments of {name} could not be read: {call.seen.malformed}. Nothing was executed."
-        return "denied", "invalid_arguments", text
-    if name not in (tool.name for tool in state.tools):
-        return "denied", "tool_unavailable", f"No tool named {name} is offered. Nothing was executed."
-    if name in state.spec.blocked_tools:
-        return "blocked", "policy_blocked", f"Policy does not allow {name} in this run. Nothing was executed."
-    return None
-
-
-def _start(step: Step, at_ns: int, call: Call) -> None:
+def _run(step: Step, call: Call) -> None:
     state, seen = step.state, call.seen
-    if seen.name in state.spec.approval_tools and not call.approved:
-        question = f"Run {seen.name} with {seen.excerpt}?"
-        ids = _ids(state, seen.call_id, seen.name)
-        step.emit("approval.requested", at_ns, {"question": question}, caused_by=call.requested_event_id, **ids)
-        step.do(AskApproval(state.spec.run_id, seen.call_id, seen.name, seen.excerpt))
-        step.set(phase="approving")
-        return
     limit = FIRST_EXCERPT_LIMIT if first_use(state, seen.name) else EXCERPT_LIMIT
     step.do(RunTool(state.spec.run_id, seen.call_id, state.assistant_seq, call.reply_seq, limit))
     step.set(phase="running")
 
 
-def _refuse(step: Step, at_ns: int, call: Call, status: ToolStatus, code: str, text: str) -> None:
-    event_id = _emit_outcome(step, at_ns, call, "tool.blocked", {"status": status, "code": code, "detail": text})
-    _reply(step, call, text)
-    _settle(step, replace(call, outcome=status, outcome_event_id=event_id))
+def update_plan(step: Step, at_ns: int, call: Call) -> None:
+    """Report the plan as the model has it now; it is kept nowhere else."""
+    steps = [str(one) for one in json.loads(call.seen.arguments)["steps"]]
+    ids = call_ids(step.state, call)
+    step.emit("plan.updated", at_ns, {"plan": steps}, caused_by=call.requested_event_id, **ids)
+    answer(step, at_ns, call, f"The plan was noted; it has {len(steps)} steps.")
 
 
-def _copy(step: Step, at_ns: int, call: Call) -> None:
-    """Answer an identical call with the reply of the one that was executed in its place."""
-    source = next(other for other in step.state.calls if other.seen.digest == call.seen.digest)
-    outcome = source.outcome or "cancelled"
-    data = {"duplicate_of": source.seen.call_id, "status": outcome}
-    event_id = _emit_outcome(step, at_ns, call, OUTCOME_EVENTS.get(outcome, "tool.blocked"), data)
-    message = Message("tool", "", "tool", call_id=call.seen.call_id)
-    appends = (*step.state.appends, Append(call.reply_seq, message, copy_of=source.reply_seq))
-    if source.reply_seq in (append.seq for append in step.state.appends):
-        text = next(append.message.text for append in step.state.appends if append.seq == source.reply_seq)
-        appends = (*step.state.appends, Append(call.reply_seq, replace(message, text=text)))
-    step.set(appends=appends)
-    _settle(step, replace(call, outcome=outcome, outcome_event_id=event_id))
-
-
-def _reply(step: Step, call: Call, text: str) -> None:
-    message = Message("tool", text, "refusal", call_id=call.seen.call_id)
-    step.set(appends=(*step.state.appends, Append(call.reply_seq, message)))
+ANSWERED: Final[dict[ToolKind, Callable[[Step, int, Call], None]]] = {
+    "background": start_operation,
+    "await_operation": await_operation,
+    "ask_human": ask_question,
+    "plan": update_plan,
+    "delegate": start_delegate,
+}
 
 
 def finish_call(step: Step, observed: ToolFinished) -> None:
     """Take in the outcome of the call that was running. Raises IllegalObservation for any other call."""
-    call = pending_call(step.state)
+    call = next_call(step.state)
     if call is None or call.seen.call_id != observed.call_id:
         raise IllegalObservation(f"ToolFinished for {observed.call_id!r}, which is not running")
     if not observed.reply_written:
-        _reply(step, call, lost_reply(call.seen.name, observed.effect))
-    executed = observed.operation_id is None
+        reply(step, call, lost_reply(call.seen.name, observed.effect), "refusal")
     settled = replace(
         call,
         outcome=observed.status,
-        executed=executed,
-        operation_id=observed.operation_id,
+        executed=True,
         error_class=observed.error_class,
-        situation=failure_situation(step.state, call.seen.name, observed) if executed else Situation(),
+        situation=failure_situation(step.state, call.seen.name, observed),
     )
     settled = replace(settled, outcome_event_id=_report_outcome(step, settled, observed))
-    _settle(step, _with_text(step.state, settled, observed))
-    if observed.operation_id is not None:
-        begin_operation(step, observed, call.seen.name, server_of(step.state, call.seen.name))
+    settle(step, _with_text(step.state, settled, observed), observed.at_ns)
 
 
 def failure_situation(state: RunState, name: str, observed: ToolFinished) -> Situation:
@@ -178,12 +163,6 @@ def first_use(state: RunState, name: str) -> bool:
     return server is not None and server not in state.activation.met_servers
 
 
-def lost_reply(name: str, effect: Effect) -> str:
-    """Return the reply to a call whose result was lost: neutral about who stopped it and how far it came."""
-    check = f" {CHECK_FIRST}" if effect != "none" else ""
-    return f"No result of {name} was received; whether it ran to its end is not known (effect: {effect}).{check}"
-
-
 def _report_outcome(step: Step, call: Call, observed: ToolFinished) -> str:
     data = {
         "status": observed.status,
@@ -193,36 +172,9 @@ def _report_outcome(step: Step, call: Call, observed: ToolFinished) -> str:
     }
     kind = OUTCOME_EVENTS.get(observed.status, "tool.blocked")
     if kind == "tool.completed":
-        return _emit_outcome(step, observed.at_ns, call, kind, {**data, "result": observed.excerpt})
+        return emit_outcome(step, observed.at_ns, call, kind, {**data, "result": observed.excerpt})
     text = {"detail": observed.diagnostic, **situation_data(call.situation)}
-    return _emit_outcome(step, observed.at_ns, call, kind, {**data, **text})
-
-
-def _emit_outcome(step: Step, at_ns: int, call: Call, kind: str, data: Mapping[str, Any]) -> str:
-    ids = _ids(step.state, call.seen.call_id, call.seen.name)
-    return step.emit(kind, at_ns, data, caused_by=call.requested_event_id, **ids)
-
-
-def _settle(step: Step, settled: Call) -> None:
-    calls = tuple(settled if call.reply_seq == settled.reply_seq else call for call in step.state.calls)
-    step.set(calls=calls)
-
-
-def decide_approval(step: Step, observed: ApprovalDecided) -> None:
-    """Take in a person's decision. Raises IllegalObservation for a call that does not wait for one."""
-    call = pending_call(step.state)
-    if call is None or call.seen.call_id != observed.call_id:
-        raise IllegalObservation(f"ApprovalDecided for {observed.call_id!r}, which does not wait for one")
-    ids = _ids(step.state, call.seen.call_id, call.seen.name)
-    decision = {"approved": observed.approved, "by": observed.by or None, "note": observed.note or None}
-    step.emit("approval.decided", observed.at_ns, decision, caused_by=call.requested_event_id, **ids)
-    if observed.approved:
-        _settle(step, replace(call, approved=True))
-    else:
-        note = f" They said: {observed.note}" if observed.note else ""
-        text = f"A person did not approve this call of {call.seen.name}. Nothing was executed.{note}"
-        _refuse(step, observed.at_ns, call, "denied", "approval_denied", text)
-    advance(step, observed.at_ns)
+    return emit_outcome(step, observed.at_ns, call, kind, {**data, **text})
 
 
 def happened_in(state: RunState) -> tuple[Happened, ...]:
@@ -244,26 +196,18 @@ def happened_in(state: RunState) -> tuple[Happened, ...]:
     )
 
 
-def server_of(state: RunState, name: str) -> str | None:
-    """Return the MCP server key of a tool, from its registration."""
-    return next((tool.mcp_server for tool in state.tools if tool.name == name), None)
-
-
-def _ids(state: RunState, call_id: str, name: str) -> dict[str, Any]:
-    return {"call_id": call_id, "tool": name, "mcp_server": server_of(state, name)}
-
-
 def close_calls(step: Step, at_ns: int) -> None:
-    """Close the calls without a reply in the record, because the run is cancelled: neutral about what took effect."""
-    running = pending_call(step.state) if step.state.phase == "running" else None
+    """Answer the calls without a reply because the run is cancelled: neutral about who did what and how far it came."""
+    running = next_call(step.state) if step.state.phase == "running" else None
     for call in step.state.calls:
         if call.outcome:
             continue
-        known = "it was not started" if call is not running else "whether it took effect is not known"
-        data = {
-            "status": "cancelled",
-            "code": "run_cancelled",
-            "detail": f"the run was cancelled while this call was pending; {known}",
-            "effect": "none" if call is not running else "uncertain",
-        }
-        _emit_outcome(step, at_ns, call, "tool.blocked", data)
+        started = call.waiting or call is running
+        how = "whether it took effect is not known" if started else "it was not started"
+        detail = f"the run was cancelled while this call was pending; {how}"
+        effect = "uncertain" if started else "none"
+        data = {"status": "cancelled", "code": "run_cancelled", "detail": detail, "effect": effect}
+        if call.waiting and kind_of(step.state, call.seen.name) == "delegate" and not call.duplicate:
+            report_end(step, at_ns, call, "cancelled")
+        emit_outcome(step, at_ns, call, "tool.blocked", data)
+        reply(step, call, f"[{detail[0].upper()}{detail[1:]}.]", "refusal")

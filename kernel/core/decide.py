@@ -11,18 +11,12 @@ from typing import Any, Final
 from contract.text import clip
 from kernel.core.activation import event_ids, search_at_boundary, search_at_start, skip_deferred
 from kernel.core.bounds import TASK_BYTES, clip_bytes
-from kernel.core.calls import (
-    CHECK_FIRST,
-    advance,
-    close_calls,
-    decide_approval,
-    finish_call,
-    happened_in,
-    open_calls,
-)
+from kernel.core.calls import advance, close_calls, finish_call, happened_in, open_calls
+from kernel.core.delegation import finish_delegate
 from kernel.core.hint_request import QUERY_LIMIT
 from kernel.core.injection import append_message, confirm_sent, drop_unsent, take_answers
-from kernel.core.operations import end_operation, operation_text, operations_happened
+from kernel.core.operations import end_operation, operations_happened, stop_operations, untold_text
+from kernel.core.people import decide_approval, take_answer
 from kernel.core.state import RunState
 from kernel.core.step import Step
 from kernel.core.transitions import allowed
@@ -30,8 +24,10 @@ from kernel.messages import (
     ApprovalDecided,
     CallModel,
     CancelRequested,
+    CloseTranscript,
     Command,
     ContinueAsNew,
+    DelegateFinished,
     Finish,
     HintsArrived,
     Message,
@@ -40,6 +36,7 @@ from kernel.messages import (
     Observation,
     OperationFinished,
     PrepareRun,
+    QuestionAnswered,
     Resumed,
     RunPrepared,
     RunSpec,
@@ -90,14 +87,14 @@ def on_prepared(step: Step, observed: RunPrepared) -> None:
     event_id = step.emit("run.started", observed.at_ns, data)
     # The whole task stands in the transcript; the state keeps what searches are made with.
     task = clip_bytes(clip(spec.task, QUERY_LIMIT), TASK_BYTES)
-    step.set(spec=replace(spec, task=task, rules="", setup=""))
+    step.set(spec=replace(spec, task=task, rules="", setup="", mcp_servers=()))
     if observed.error:
         end(step, observed.at_ns, "failed", error=observed.error, reason="the run could not be prepared")
         return
-    if spec.switches.priming:
+    search_at_start(step, observed.at_ns, event_id)
+    if step.state.asked:
         step.set(phase="searching")
         step.flush()
-        search_at_start(step, observed.at_ns, event_id)
     else:
         next_turn(step, observed.at_ns)
 
@@ -131,15 +128,15 @@ def on_resumed(step: Step, observed: Resumed) -> None:
 
 def request(step: Step, at_ns: int) -> None:
     """Open a turn and call the model with everything appended since the last request."""
-    state, spec = step.state, step.state.spec
-    step.set(turn=state.turn + 1, turns_here=state.turns_here + 1, calls=())
+    spec = step.state.spec
+    turn, reply_seq = step.state.turn + 1, step.state.next_seq
+    step.set(turn=turn, turns_here=step.state.turns_here + 1, calls=())
     step.emit("turn.started", at_ns)
     step.flush()
     number = step.reserve()
-    step.set(request_number=number, assistant_seq=state.next_seq, next_seq=state.next_seq + 1, phase="calling")
-    event_id, turn = step.event_id(number), step.state.turn
-    step.do(CallModel(spec.run_id, turn, state.appends, state.next_seq, event_id, spec.agent, spec.script, spec.model))
-    step.set(appends=())
+    appends, event_id = step.state.appends, step.event_id(number)
+    step.set(request_number=number, assistant_seq=reply_seq, next_seq=reply_seq + 1, appends=(), phase="calling")
+    step.do(CallModel(spec.run_id, turn, appends, reply_seq, event_id, spec.agent, spec.script, spec.model))
 
 
 def report_request(step: Step, observed: ModelReplied | ModelFailed, n_messages: int, tokens: int | None) -> None:
@@ -206,11 +203,24 @@ def on_tool(step: Step, observed: ToolFinished) -> None:
 
 def on_approval(step: Step, observed: ApprovalDecided) -> None:
     decide_approval(step, observed)
+    advance(step, observed.at_ns)
     boundary_when_answered(step, observed.at_ns)
 
 
 def on_operation(step: Step, observed: OperationFinished) -> None:
     end_operation(step, observed)
+    if step.state.phase == "waiting":
+        boundary_when_answered(step, observed.at_ns)
+
+
+def on_answer(step: Step, observed: QuestionAnswered) -> None:
+    take_answer(step, observed)
+    boundary_when_answered(step, observed.at_ns)
+
+
+def on_delegate(step: Step, observed: DelegateFinished) -> None:
+    finish_delegate(step, observed)
+    boundary_when_answered(step, observed.at_ns)
 
 
 def boundary_when_answered(step: Step, at_ns: int) -> None:
@@ -219,12 +229,10 @@ def boundary_when_answered(step: Step, at_ns: int) -> None:
         return
     step.emit("turn.completed", at_ns, {"n_calls": len(step.state.calls)})
     happened = (*happened_in(step.state), *operations_happened(step.state))
-    ended = step.state.ended_operations
-    if ended:
-        text = "\n".join(operation_text(operation, CHECK_FIRST) for operation in ended)
+    text = untold_text(step.state)
+    if text:
         append_message(step, Message("context", text, "operation"))
-    # No call is left that an early outcome could belong to.
-    step.set(calls=(), ended_operations=(), early_outcomes=())
+    step.set(calls=(), ended_operations=())
     search_at_boundary(step, at_ns, happened)
     if step.state.asked:
         step.set(phase="searching")
@@ -233,9 +241,12 @@ def boundary_when_answered(step: Step, at_ns: int) -> None:
 
 
 def on_cancel(step: Step, observed: CancelRequested) -> None:
-    """Stop now. What is pending is closed in the record: the request, the calls, the searches."""
+    """Stop now. What is pending is closed first: the request and the searches in the record, the calls by a reply."""
     stopped = "the run was cancelled"
     if step.state.phase == "calling":
+        # A reply of the model may stand in the transcript already, with calls that nobody is going to execute.
+        step.do(CloseTranscript(step.state.spec.run_id, step.state.appends, step.state.assistant_seq))
+        step.set(appends=())
         # The request's own number, so that none is missing: whether it was sent is not known.
         data = {"error": f"{stopped} while the model was asked", "error_class": "cancelled"}
         step.emit("model.failed", observed.at_ns, data, number=step.state.request_number)
@@ -249,7 +260,11 @@ def on_cancel(step: Step, observed: CancelRequested) -> None:
 
 
 def end(step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = "", **data: Any) -> None:
-    """End the run: what is left over is reported, then the one terminal event."""
+    """End the run: what is left over is written, stopped and reported, then the one terminal event."""
+    if step.state.appends:
+        step.do(CloseTranscript(step.state.spec.run_id, step.state.appends, step.state.assistant_seq))
+        step.set(appends=())
+    stop_operations(step, at_ns)
     skip_deferred(step, at_ns)
     drop_unsent(step, at_ns)
     body = {"answer": answer or None, "reason": reason or None, "n_turns": step.state.turn, **data}
@@ -267,6 +282,8 @@ HANDLERS: Final[dict[str, Callable[[Step, Any], None]]] = {
     "ToolFinished": on_tool,
     "ApprovalDecided": on_approval,
     "OperationFinished": on_operation,
+    "QuestionAnswered": on_answer,
+    "DelegateFinished": on_delegate,
     "CancelRequested": on_cancel,
     "Resumed": on_resumed,
 }

@@ -9,7 +9,7 @@ from contract.text import clip
 from kernel.core.budget import Room
 from kernel.core.state import Candidate, RunState, Suppressed
 from kernel.core.triggers.priming import Priming
-from kernel.messages import HintRequest
+from kernel.messages import HintRequest, SuppressedItem
 
 QUERY_LIMIT: Final = 4_096  # code points
 TOOL_RESULT_LIMIT: Final = 8_192  # code points
@@ -53,7 +53,9 @@ def hint_request(state: RunState, candidate: Candidate) -> HintRequest:
         error_class=candidate.error_class,
         active_skills=spec.skills,
         issued_knowledge_ids=activation.issued,
-        suppressed_knowledge_ids=tuple(one.knowledge_id for one in activation.suppressed if stays(one, room)),
+        suppressed=tuple(
+            SuppressedItem(one.knowledge_id, one.revision) for one in activation.suppressed if stays(one, room)
+        ),
         limit=OFFER_LIMIT,
         activation_tokens=room.activation_tokens,
         run_tokens=room.run_tokens,

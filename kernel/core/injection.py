@@ -7,17 +7,21 @@ request reports where it stood. (Seed 001 §10.)
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from kernel.core.activation import event_ids
 from kernel.core.bounds import bounded
 from kernel.core.budget import Selection, select, withheld
 from kernel.core.hint_block import render_hint_block
 from kernel.core.hint_request import activation_id, is_priming, room_of
+from kernel.core.holdout import is_withheld, takes_part
 from kernel.core.situations import situation_data
-from kernel.core.state import Asked, Placed, PlacedHint, Suppressed
+from kernel.core.state import Asked, Placed, PlacedHint, RunState, Suppressed
 from kernel.core.step import Step
 from kernel.messages import Append, Hint, HintAnswer, HintsArrived, Message, Origin, SentMessage
+
+# Already there, or withheld without regard to the item: neither says that it would not fit another time.
+NOT_SUPPRESSED: Final = ("already_issued", "holdout")
 
 
 def take_answers(step: Step, observed: HintsArrived) -> None:
@@ -28,8 +32,11 @@ def take_answers(step: Step, observed: HintsArrived) -> None:
     placed: list[Placed] = []
     for index, waiting in enumerate(asked):
         answer = _answer_to(step, waiting, observed, index)
-        selection = _select(step, waiting, answer)
-        _report(step, observed, waiting, answer, selection)
+        wanted = _fitting(step, waiting, answer)
+        selection = _withheld(step.state, waiting, wanted)
+        if not step.state.spec.switches.shadow:
+            _spend(step, waiting, selection)
+        _report(step, observed, waiting, answer, selection, wanted)
         if selection.block:
             blocks.append(selection.block)
             placed.append(_placed(step, waiting, selection))
@@ -59,21 +66,33 @@ def _answer_to(step: Step, waiting: Asked, observed: HintsArrived, index: int) -
     return replace(answer, result="success" if answer.hints else "empty")
 
 
-def _select(step: Step, waiting: Asked, answer: HintAnswer) -> Selection:
+def _fitting(step: Step, waiting: Asked, answer: HintAnswer) -> Selection:
+    """Return what the budgets allow of an answer."""
     state, candidate = step.state, waiting.candidate
     render = partial(render_hint_block, candidate, answer.activation_id)
-    activation = state.activation
-    selection = select(answer.hints, room_of(state, candidate), activation.issued, render)
-    if state.spec.switches.shadow:
-        return withheld(selection, "shadow")
+    return select(answer.hints, room_of(state, candidate), state.activation.issued, render)
+
+
+def _withheld(state: RunState, waiting: Asked, wanted: Selection) -> Selection:
+    """Return what goes in: nothing in shadow mode and in the withheld arm of an experiment."""
+    spec, candidate = state.spec, waiting.candidate
+    if spec.switches.shadow:
+        return withheld(wanted, "shadow")
+    if wanted.selected and takes_part(spec, candidate) and is_withheld(spec, candidate.situation.key):
+        return withheld(wanted, "holdout")
+    return wanted
+
+
+def _spend(step: Step, waiting: Asked, selection: Selection) -> None:
+    """Count what goes in as issued and spent, and what does not fit as kept back."""
+    activation = step.state.activation
     changed = replace(
         activation,
         issued=(*activation.issued, *(hint.knowledge_id for hint in selection.selected)),
-        tokens_used=activation.tokens_used + (0 if is_priming(candidate) else selection.tokens),
+        tokens_used=activation.tokens_used + (0 if is_priming(waiting.candidate) else selection.tokens),
         suppressed=_suppressed(activation.suppressed, selection),
     )
     step.set(activation=bounded(changed))
-    return selection
 
 
 def _suppressed(before: Iterable[Suppressed], selection: Selection) -> tuple[Suppressed, ...]:
@@ -81,7 +100,7 @@ def _suppressed(before: Iterable[Suppressed], selection: Selection) -> tuple[Sup
     dropped = [
         Suppressed(drop.hint.knowledge_id, drop.hint.revision, drop.reason, drop.alone or 0)
         for drop in selection.drops
-        if drop.reason != "already_issued"
+        if drop.reason not in NOT_SUPPRESSED
     ]
     again = [entry.knowledge_id for entry in dropped] + [hint.knowledge_id for hint in selection.selected]
     return (*(entry for entry in before if entry.knowledge_id not in again), *dropped)
@@ -93,7 +112,9 @@ def _placed(step: Step, waiting: Asked, selection: Selection) -> Placed:
     return Placed(step.state.next_seq, activation_id(step.state, waiting.candidate.number), hints)
 
 
-def _report(step: Step, observed: HintsArrived, waiting: Asked, answer: HintAnswer, selection: Selection) -> None:
+def _report(
+    step: Step, observed: HintsArrived, waiting: Asked, answer: HintAnswer, selection: Selection, wanted: Selection
+) -> None:
     candidate, room = waiting.candidate, room_of(step.state, waiting.candidate)
     data = {
         "trigger": candidate.trigger,
@@ -107,6 +128,8 @@ def _report(step: Step, observed: HintsArrived, waiting: Asked, answer: HintAnsw
         "duration_ms": (observed.at_ns - observed.requested_ns) / 1e6,
         "error": answer.error or None,
         "block": selection.block or None,
+        "holdout": _draw(step.state, waiting, selection, wanted),
+        "shadow_tokens": wanted.tokens if step.state.spec.switches.shadow else None,
         **situation_data(candidate.situation),
     }
     ids = {**event_ids(step.state, candidate), "caused_by": waiting.event_id}
@@ -118,6 +141,16 @@ def _report(step: Step, observed: HintsArrived, waiting: Asked, answer: HintAnsw
         numbers = {"needed": drop.needed, "left": drop.left, "limit": drop.limit}
         dropped = {"stage": "dropped", "drop_reason": drop.reason, **numbers}
         _deliver(step, observed.at_ns, answer.activation_id, drop.hint, dropped, event_id)
+
+
+def _draw(state: RunState, waiting: Asked, selection: Selection, wanted: Selection) -> dict[str, Any] | None:
+    """Return the draw that was made, in both arms with the tokens that were at stake; None when there was none."""
+    spec = state.spec
+    if spec.switches.shadow or not wanted.selected or not takes_part(spec, waiting.candidate):
+        return None
+    arm = "offered" if selection.selected else "withheld"
+    given = spec.holdout
+    return {"experiment": given.experiment or None, "arm": arm, "share": given.share, "tokens": wanted.tokens}
 
 
 def _deliver(

@@ -16,7 +16,7 @@ def first_refusal(state: RunState, trigger: Trigger, candidate: Candidate) -> st
     switches = state.spec.switches
     if not switches.activation:
         return "activation_off"
-    if not trigger.is_on(switches):
+    if trigger.name in switches.off:
         return "trigger_off"
     if trigger.needs_text and not candidate.tool_result.strip():
         return "no_diagnostic"

@@ -6,9 +6,9 @@ Ordered tuples, never sets; hashes and ids, never tool outputs or whole answers 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kernel.messages import Append, CallSeen, Effect, Event, OperationFinished, RunSpec, ToolSpec, ToolStatus
+from kernel.messages import Append, CallSeen, Effect, Event, RunSpec, ToolSpec, ToolStatus
 
-Phase = Literal["preparing", "searching", "calling", "running", "approving", "continuing", "finished"]
+Phase = Literal["preparing", "searching", "calling", "running", "approving", "waiting", "continuing", "finished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,11 @@ class ActivationState:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call of the current turn. `outcome` is empty until it has its reply."""
+    """One tool call of the current turn. `outcome` is empty until it has its reply.
+
+    A `waiting` call was started, and its reply comes from elsewhere, in any order: from the operation or the child run
+    named by `subject`, from a person, or, for a copy, from the call that was executed in its place.
+    """
 
     seen: CallSeen
     reply_seq: int
@@ -107,7 +111,8 @@ class Call:
     outcome_event_id: str = ""
     executed: bool = False
     duplicate: bool = False
-    operation_id: str | None = None
+    waiting: bool = False
+    subject: str = ""
     error_class: str = ""
     diagnostic: str = ""
     excerpt: str = ""
@@ -127,7 +132,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class EndedOperation:
-    """A background operation that ended and has not been told to the model."""
+    """A background operation that ended in this turn. `told` when the reply to a call has said so."""
 
     operation: Operation
     event_id: str
@@ -137,12 +142,12 @@ class EndedOperation:
     diagnostic: str = ""
     excerpt: str = ""
     situation: Situation = Situation()
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """Everything a run carries. `request_event_id`/`request_size` describe the last request that was sent;
-    `early_outcomes` are operations that ended before the call that started them was seen to end."""
+    """Everything a run carries. `request_event_id`/`request_size` describe the last request that was sent."""
 
     spec: RunSpec
     phase: Phase = "preparing"
@@ -158,7 +163,6 @@ class RunState:
     calls: tuple[Call, ...] = ()
     operations: tuple[Operation, ...] = ()
     ended_operations: tuple[EndedOperation, ...] = ()
-    early_outcomes: tuple[OperationFinished, ...] = ()
     appends: tuple[Append, ...] = ()
     placed: tuple[Placed, ...] = ()
     asked: tuple[Asked, ...] = ()
@@ -166,4 +170,5 @@ class RunState:
     activation: ActivationState = field(default_factory=ActivationState)
     continuations: int = 0
     turns_here: int = 0
+    delegates: int = 0
     continue_suggested: bool = False

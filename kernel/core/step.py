@@ -2,23 +2,39 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields
+from typing import Any, Final
 
 from kernel.core.bounds import ENVELOPE_BYTES, EVENTS_BYTES
 from kernel.core.state import RunState
 from kernel.messages import Command, Event, SendEvents
 
+STATE_FIELDS: Final = tuple(field.name for field in fields(RunState))
+encode: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def copied(state: RunState) -> RunState:
+    """Return a state of its own with the same content."""
+    copy = object.__new__(RunState)
+    for name in STATE_FIELDS:
+        object.__setattr__(copy, name, getattr(state, name))
+    return copy
+
 
 class Step:
-    """Collects what one observation leads to; `state` is replaced, never changed."""
+    """Collects what one observation leads to.
+
+    `state` is a copy of the given state that belongs to this step alone until it is handed on, and only `set` writes
+    to it: a new state for every change would cost more than all decisions.
+    """
 
     def __init__(self, state: RunState) -> None:
-        self.state = state
+        self.state = copied(state)
         self.commands: list[Command] = []
 
     def set(self, **changes: Any) -> None:
-        self.state = replace(self.state, **changes)
+        for name, value in changes.items():
+            object.__setattr__(self.state, name, value)
 
     def do(self, command: Command) -> None:
         self.commands.append(command)
@@ -37,17 +53,12 @@ class Step:
     ) -> str:
         """Add an event to those waiting for the next boundary and return its id. None values in `data` are left out."""
         number = self.reserve() if number is None else number
-        kept = {name: value for name, value in (data or {}).items() if value is not None}
-        event = Event(
-            event_id=self.event_id(number),
-            type=type_,
-            occurred_ns=at_ns,
-            seq=number,
-            data=json.dumps(kept, ensure_ascii=False),
-            **{"turn": self.state.turn or None, **ids},
-        )
+        kept = {name: value for name, value in data.items() if value is not None} if data else {}
+        event_id = self.event_id(number)
+        ids.setdefault("turn", self.state.turn or None)
+        event = Event(event_id, type_, at_ns, number, encode(kept), **ids)
         self.set(events=(*self.state.events, event))
-        return event.event_id
+        return event_id
 
     def flush_many(self) -> None:
         """Hand the waiting events to the runner, before anything else, when they have grown too many to be carried."""

@@ -5,7 +5,8 @@ from typing import Final
 from kernel.core.state import Phase
 
 BOUNDARY: Final[tuple[Phase, ...]] = ("searching", "calling", "continuing", "finished")
-AFTER_CALLS: Final[tuple[Phase, ...]] = ("running", "approving", *BOUNDARY)
+AFTER_CALLS: Final[tuple[Phase, ...]] = ("running", "approving", "waiting", *BOUNDARY)
+BETWEEN: Final[tuple[Phase, ...]] = ("searching", "calling", "running", "approving", "continuing")
 
 TABLE: Final[dict[tuple[Phase, str], tuple[Phase, ...]]] = {
     ("preparing", "RunPrepared"): ("searching", "calling", "finished"),
@@ -15,13 +16,16 @@ TABLE: Final[dict[tuple[Phase, str], tuple[Phase, ...]]] = {
     ("running", "ToolFinished"): AFTER_CALLS,
     ("approving", "ApprovalDecided"): AFTER_CALLS,
     ("continuing", "Resumed"): ("calling",),
+    **{(phase, "CancelRequested"): ("finished",) for phase in ("preparing", "waiting", *BETWEEN)},
+    **{(phase, "OperationFinished"): (phase,) for phase in BETWEEN},
     **{
-        (phase, "CancelRequested"): ("finished",)
-        for phase in ("preparing", "searching", "calling", "running", "approving", "continuing")
+        (phase, observation): (phase,)
+        for phase in ("running", "approving")
+        for observation in ("QuestionAnswered", "DelegateFinished")
     },
     **{
-        (phase, "OperationFinished"): (phase,)
-        for phase in ("searching", "calling", "running", "approving", "continuing")
+        ("waiting", observation): ("waiting", *BOUNDARY)
+        for observation in ("QuestionAnswered", "DelegateFinished", "OperationFinished")
     },
 }
 

@@ -24,13 +24,16 @@ from kernel.edge.telemetry_client import TelemetryClient
 from kernel.edge.transcript import TranscriptStore
 from kernel.messages import (
     CallModel,
+    CloseTranscript,
     FetchHints,
     HintsArrived,
     ModelAnswer,
+    OperationFinished,
     PrepareRun,
     RunPrepared,
     RunTool,
     SendEvents,
+    StartOperation,
     ToolFinished,
 )
 from kernel.tools.registry import Toolbox
@@ -88,6 +91,18 @@ class Activities:
         """Execute one tool call and write its reply; a call that has its reply is not executed again."""
         async with _kept_alive():
             return await tool_call.run_tool(self._store, self._toolbox, self._clock_ns, command)
+
+    @activity.defn
+    async def run_operation(self, command: StartOperation) -> OperationFinished:
+        """Execute a call in the background and return its outcome."""
+        async with _kept_alive():
+            return await tool_call.run_operation(self._store, self._toolbox, self._clock_ns, command)
+
+    @activity.defn
+    async def close_transcript(self, command: CloseTranscript) -> None:
+        """Write the last messages of a run that ended, so that its history is a legal one."""
+        async with _kept_alive():
+            await tool_call.close_transcript(self._store, command)
 
     @activity.defn
     async def fetch_hints(self, command: FetchHints) -> HintsArrived:

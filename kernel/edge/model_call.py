@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from contract.redaction import redact_value
 from contract.text import clip, estimate_tokens
 from kernel.core.codec import from_json, to_json
 from kernel.core.history import ProtocolViolation, check_history
@@ -32,6 +33,8 @@ MAX_CALLS: Final = 32  # in one reply
 ID_LIMIT: Final = 120  # code points of a call id or tool name
 TEXT_LIMIT: Final = 4_096  # code points of the reply's text that leave the transcript
 EXCERPT_LIMIT: Final = 500  # code points of a call's arguments that leave the transcript
+ARGUMENTS_LIMIT: Final = 4_096  # code points of the arguments of a call that the core answers itself
+ANSWERED_BY_CORE: Final = ("await_operation", "ask_human", "plan", "delegate")  # kinds whose arguments the core reads
 ERROR_LIMIT: Final = 1_000
 # Failures found before anything was sent: what stood in that request reached nobody and is not reported as injected.
 NEVER_SENT: Final = ("unknown_agent", "model_not_named", "script_invalid")
@@ -119,7 +122,13 @@ def see(call: ToolCall, catalogue: Catalogue) -> CallSeen:
         meaning = call.arguments
     digest = hashlib.sha256(json.dumps([call.name, meaning]).encode()).hexdigest()
     excerpt = safe(call.arguments, EXCERPT_LIMIT)
-    return CallSeen(call.call_id, call.name, digest, excerpt, safe(problem, EXCERPT_LIMIT))
+    arguments = ""
+    if entry is not None and entry.kind in ANSWERED_BY_CORE and not problem:
+        arguments = json.dumps(redact_value(json.loads(call.arguments or "{}"))[0], ensure_ascii=False)
+        if len(arguments) > ARGUMENTS_LIMIT:
+            problem = f"they have {len(arguments)} characters; the limit for {call.name} is {ARGUMENTS_LIMIT}"
+            arguments = ""
+    return CallSeen(call.call_id, call.name, digest, excerpt, safe(problem, EXCERPT_LIMIT), arguments)
 
 
 def _driver(drivers: Mapping[str, Driver], agent: str) -> Driver:

@@ -10,17 +10,18 @@ from typing import Final
 
 from contract.redaction import redact
 from contract.text import clip
-from kernel.core.calls import CHECK_FIRST
 from kernel.core.codec import from_json, to_json
+from kernel.core.settling import CHECK_FIRST
 from kernel.edge.preparation import load_catalogue
-from kernel.edge.transcript import TranscriptGap, TranscriptStore
-from kernel.messages import Message, RunTool, ToolFinished
+from kernel.edge.transcript import TranscriptGap, TranscriptStore, append_all
+from kernel.messages import CloseTranscript, Message, OperationFinished, RunTool, StartOperation, ToolFinished
 from kernel.tools.catalogue import Catalogue, ToolEntry, ToolResult
 from kernel.tools.registry import Toolbox
 
 REPLY_LIMIT: Final = 16_000  # code points of a reply
 DIAGNOSTIC_LIMIT: Final = 4_096  # code points
 CUT: Final = "\n… [{n} characters left out] …\n"
+NOT_STARTED: Final = "[The run ended before this call was started. Nothing was executed.]"
 INTERRUPTED: Final = ToolResult(
     "timed_out", "uncertain", error_class="interrupted", note="an earlier attempt was interrupted"
 )
@@ -59,7 +60,42 @@ async def run_tool(
     return from_json(ToolFinished, written.outcome) if written.outcome else finished
 
 
-async def _find(store: TranscriptStore, command: RunTool) -> tuple[dict[str, object], ToolEntry, Catalogue]:
+async def run_operation(
+    store: TranscriptStore, toolbox: Toolbox, clock_ns: Callable[[], int], command: StartOperation
+) -> OperationFinished:
+    """Execute a call in the background and return its outcome; its reply stands in the transcript already.
+
+    It is not executed again after an attempt that was interrupted. Raises TranscriptGap when the call is not there.
+    """
+    arguments, entry, catalogue = await _find(store, command)
+    if await store.begin_call(command.run_id, command.call_seq):
+        result = redacted(await toolbox.run(command.run_id, catalogue, entry, arguments))
+    else:
+        result = INTERRUPTED
+    return OperationFinished(
+        at_ns=clock_ns(),
+        operation_id=command.operation_id,
+        status=result.status,
+        effect=result.effect,
+        error_class=clip(result.error_class, 200),
+        diagnostic=cut_middle(result.diagnostic or result.note if result.status != "ok" else "", DIAGNOSTIC_LIMIT),
+        excerpt=cut_middle(result.output, DIAGNOSTIC_LIMIT),
+    )
+
+
+async def close_transcript(store: TranscriptStore, command: CloseTranscript) -> None:
+    """Write what an ended run had still to write and answer what it left open: calls of the last reply of the model
+    were not started when the core does not know of them."""
+    await append_all(store, command.run_id, command.append)
+    assistant = await store.entry(command.run_id, command.assistant_seq)
+    for number, call in enumerate(assistant.message.calls if assistant is not None else (), 1):
+        reply = Message("tool", NOT_STARTED, "refusal", call_id=call.call_id)
+        await store.write(command.run_id, command.assistant_seq + number, reply)
+
+
+async def _find(
+    store: TranscriptStore, command: RunTool | StartOperation
+) -> tuple[dict[str, object], ToolEntry, Catalogue]:
     """Return the call's arguments, its tool and the catalogue."""
     assistant = await store.entry(command.run_id, command.assistant_seq)
     calls = assistant.message.calls if assistant is not None else ()

@@ -4,13 +4,16 @@ from typing import Protocol
 
 from kernel.messages import (
     CallModel,
+    CloseTranscript,
     FetchHints,
     HintsArrived,
     ModelAnswer,
+    OperationFinished,
     PrepareRun,
     RunPrepared,
     RunTool,
     SendEvents,
+    StartOperation,
     ToolFinished,
 )
 
@@ -26,4 +29,8 @@ class Edges(Protocol):
 
     async def fetch_hints(self, command: FetchHints) -> HintsArrived: ...
 
+    async def run_operation(self, command: StartOperation) -> OperationFinished: ...
+
     async def send_events(self, command: SendEvents) -> None: ...
+
+    async def close_transcript(self, command: CloseTranscript) -> None: ...

@@ -22,6 +22,7 @@ from kernel.edge.observation_client import ObservationClient
 from kernel.edge.telemetry_client import TelemetryClient
 from kernel.edge.transcript import PostgresTranscript
 from kernel.runtime.config import ConfigError, TemporalConfig, WorkerConfig, worker_config
+from kernel.runtime.operation import Operation
 from kernel.runtime.workflow import AgentRun
 from kernel.tools.mcp_servers import McpLimits, McpSessions
 from kernel.tools.registry import Toolbox
@@ -44,11 +45,13 @@ async def serve(config: WorkerConfig, stop: asyncio.Event) -> None:
         worker = Worker(
             client,
             task_queue=config.temporal.task_queue,
-            workflows=[AgentRun],
+            workflows=[AgentRun, Operation],
             activities=[
                 activities.prepare_run,
                 activities.call_model,
                 activities.run_tool,
+                activities.run_operation,
+                activities.close_transcript,
                 activities.fetch_hints,
                 activities.send_events,
             ],

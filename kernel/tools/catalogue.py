@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kernel.messages import Effect, McpServer, ToolSpec, ToolStatus
+from kernel.messages import Effect, McpServer, ToolKind, ToolSpec, ToolStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class ToolEntry:
     """One tool of a run. `name` is what the model calls; `schema` is the JSON Schema of the arguments.
 
     `mcp_server` is the configuration key of the server that has it under `remote_name`. A tool that is not
-    `effectful` changes nothing. Exit codes of `ok_exit_codes` are no failure.
+    `effectful` changes nothing. Exit codes of `ok_exit_codes` are no failure. `kind` says who answers a call.
     """
 
     name: str
@@ -23,6 +23,7 @@ class ToolEntry:
     remote_name: str = ""
     effectful: bool = True
     ok_exit_codes: tuple[int, ...] = (0,)
+    kind: ToolKind = "call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Catalogue:
         return next((server for server in self.servers if server.key == key), None)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(ToolSpec(tool.name, tool.mcp_server) for tool in self.tools)
+        return tuple(ToolSpec(tool.name, tool.mcp_server, tool.kind) for tool in self.tools)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -6,13 +6,14 @@ import re
 import shutil
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import mcp_types
 
 from kernel.messages import McpServer, RunSpec
+from kernel.tools.answered import ANSWERED, answered_entries
 from kernel.tools.catalogue import Catalogue, ToolEntry, ToolResult
 from kernel.tools.mcp_servers import McpServerError, McpSessions
 from kernel.tools.shell import RunFolders, ShellLimits, confinement, judge, run_command, shell_entry
@@ -20,6 +21,7 @@ from kernel.tools.shell import RunFolders, ShellLimits, confinement, judge, run_
 logger = logging.getLogger(__name__)
 
 NAME_LIMIT: Final = 64  # characters; what model providers accept as a tool's name
+OPERATION_SECONDS: Final = 1_800.0  # what a background command may take
 NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -51,6 +53,14 @@ def shell_tool(limits: ShellLimits) -> LocalTool:
     return LocalTool(entry, run)
 
 
+def background_shell_tool(limits: ShellLimits) -> LocalTool:
+    """Return the shell as a tool whose calls are operations: they may take longer and are told when they end."""
+    shell = shell_tool(replace(limits, wall_seconds=max(limits.wall_seconds, OPERATION_SECONDS)))
+    description = f"Start a shell command in the background. {shell.entry.description}"
+    entry = replace(shell.entry, name="shell_background", description=description, kind="background")
+    return LocalTool(entry, shell.run)
+
+
 class Toolbox:
     """The tools of all runs of this process. Close it to stop the MCP servers."""
 
@@ -62,11 +72,11 @@ class Toolbox:
         sessions: McpSessions | None = None,
         extra: Sequence[LocalTool] = (),
     ) -> None:
-        """`work_root` holds one folder a run; `extra` are further tools offered to every run."""
+        """`work_root` holds one folder a run; `extra` are further tools, offered to runs that name them."""
         self._work_root = work_root.resolve()
         self._limits = limits or ShellLimits()
         self._sessions = sessions or McpSessions()
-        local = (shell_tool(self._limits), *extra)
+        local = (shell_tool(self._limits), background_shell_tool(self._limits), *extra)
         self._local = {tool.entry.name: tool for tool in local}
         logger.info("shell commands: %s", confinement())
 
@@ -89,7 +99,12 @@ class Toolbox:
             if end.exit_code != 0:
                 how = "was stopped at its time limit" if end.exit_code is None else f"ended with code {end.exit_code}"
                 return PreparedTools(Catalogue(()), error=f"the setup command {how}: {end.stderr or end.stdout}")
-        tools = [tool.entry for tool in self._local.values()]
+        tools = [self._local[name].entry for name in spec.tools if name in self._local]
+        tools += answered_entries(spec)
+        unknown = [name for name in spec.tools if name not in [tool.name for tool in tools]]
+        if unknown:
+            known = ", ".join(sorted([*self._local, *ANSWERED]))
+            return PreparedTools(Catalogue(()), error=f"tools: there is no tool {unknown[0]!r}; there are: {known}")
         usable: list[McpServer] = []
         failed: list[tuple[str, str]] = []
         for server in spec.mcp_servers:

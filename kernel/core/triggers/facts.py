@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kernel.core.state import Candidate, Situation
-from kernel.messages import Switches, ToolStatus
+from kernel.messages import ToolStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,6 @@ class Trigger(Protocol):
 
     name: str
     needs_text: bool  # whether a candidate without a tool's text has nothing to search for
-
-    def is_on(self, switches: Switches) -> bool:
-        """Return whether the run has this trigger switched on."""
 
     def reasons(self, facts: Facts) -> Iterable[Reason]:
         """Yield the reasons seen, situations included."""

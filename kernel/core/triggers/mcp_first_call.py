@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from kernel.core.situations import situation_of
 from kernel.core.state import Candidate
 from kernel.core.triggers.facts import Facts, Reason, scope_of
-from kernel.messages import Switches
 
 
 class McpFirstCall:
@@ -18,9 +17,6 @@ class McpFirstCall:
 
     name = "mcp.first_call"
     needs_text = False
-
-    def is_on(self, switches: Switches) -> bool:
-        return switches.mcp_first_call
 
     def reasons(self, facts: Facts) -> Iterable[Reason]:
         met = list(facts.met_servers)

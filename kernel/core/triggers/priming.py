@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from kernel.core.state import Candidate
 from kernel.core.triggers.facts import Facts, Reason
-from kernel.messages import Switches
 
 
 class Priming:
@@ -12,9 +11,6 @@ class Priming:
 
     name = "task.priming"
     needs_text = False
-
-    def is_on(self, switches: Switches) -> bool:
-        return switches.priming
 
     def reasons(self, facts: Facts) -> Iterable[Reason]:
         if facts.started_event_id:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from kernel.core.state import Candidate
 from kernel.core.triggers.facts import Facts, Happened, Reason
-from kernel.messages import Switches
 
 NAME = "tool.failed"
 
@@ -17,9 +16,6 @@ class ToolFailed:
 
     name = NAME
     needs_text = True
-
-    def is_on(self, switches: Switches) -> bool:
-        return switches.tool_failed
 
     def reasons(self, facts: Facts) -> Iterable[Reason]:
         for place, happened in enumerate(facts.happened):
