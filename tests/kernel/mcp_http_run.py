@@ -1,12 +1,12 @@
-"""Runs the program of mcp_http_server.py for tests, kills it and starts it again; calls its tools through a toolbox."""
+"""Runs the server of mcp_http_server.py for tests, kills it and starts it again; calls its tools through a toolbox."""
 
 import asyncio
+import multiprocessing
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from debugger.embedded.sockets import free_port
@@ -14,9 +14,14 @@ from kernel.messages import McpServer, RunSpec
 from kernel.tools.catalogue import ToolResult
 from kernel.tools.mcp_servers import McpLimits
 from kernel.tools.registry import PreparedTools, Toolbox
+from tests.kernel.mcp_http_server import serve
 
 LIMITS = McpLimits(call_seconds=2, start_seconds=10, check_seconds=1, answer_bytes=300_000)
-ROOT = Path(__file__).resolve().parents[2]
+
+
+# Servers are forked from a process that has imported them, which ends with this one.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["pytest", "tests.kernel.mcp_http_server"])
 
 
 class Server:
@@ -26,39 +31,40 @@ class Server:
         self.folder = folder
         self.options = options
         self.port = free_port()
-        self.socket = socket.create_server(("127.0.0.1", self.port)) if held else None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._held = self._listen() if held else None
+        self._process: ForkServerProcess | None = None
 
     @property
     def pid(self) -> int:
-        assert self._process is not None
+        assert self._process is not None and self._process.pid is not None
         return self._process.pid
 
     @property
     def config(self) -> McpServer:
         return McpServer("odd", url=f"http://127.0.0.1:{self.port}/mcp")
 
+    def _listen(self) -> socket.socket:
+        return socket.create_server(("127.0.0.1", self.port))
+
     def start(self) -> None:
-        """Start it and wait until it listens."""
-        held = [self.socket.fileno()] if self.socket else []
-        place = f"fd:{held[0]}" if held else str(self.port)
-        command = [sys.executable, "-m", "tests.kernel.mcp_http_server", place, str(self.folder), *self.options]
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, pass_fds=held
-        )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"listening\n"
+        """Start it; requests wait from now on until it can answer."""
+        listener = self._held or self._listen()
+        self._process = PROCESSES.Process(target=serve, args=(listener, self.folder, self.options), daemon=True)
+        self._process.start()
+        if listener is not self._held:
+            listener.close()
 
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.communicate()
+            self._process.join()
+            self._process.close()
             self._process = None
 
     def close(self) -> None:
         self.kill()
-        if self.socket:
-            self.socket.close()
+        if self._held:
+            self._held.close()
 
     def noted(self, name: str) -> list[str]:
         path = self.folder / name

@@ -1,9 +1,8 @@
-"""A real MCP server over streamable HTTP: python -m tests.kernel.mcp_http_server PLACE FOLDER [option ...]
+"""A real MCP server over streamable HTTP, the SDK's own, to be run as a process of its own.
 
-It is the SDK's own server. PLACE is a port, or fd:N for a socket that listens already; it says "listening" on stdout.
 `legacy` makes it one of the older protocol with sessions, `json` one that answers without event streams, `https` one
-with the certificate in FOLDER. Every request is noted in FOLDER/requests, every call that was carried out in
-FOLDER/calls. Calls of the tools of RUDE are answered below the SDK, in ways no server should. With FOLDER/token,
+with the certificate in its folder. Every request is noted in the file `requests` there, every call that was carried
+out in `calls`. Calls of the tools of RUDE are answered below the SDK, in ways no server should. With a file `token`,
 requests without that bearer token are refused.
 """
 
@@ -28,7 +27,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 READING = mcp_types.ToolAnnotations(read_only_hint=True)
 server = MCPServer("odd jobs")
-folder = Path(sys.argv[2] if len(sys.argv) > 2 else ".")
+folder = Path()
 
 
 def note(name: str, line: str) -> None:
@@ -172,7 +171,7 @@ for _name in RUDE:
 class Outside:
     """What stands before the SDK's server: notes, the token, the older protocol, rudeness."""
 
-    def __init__(self, app: Any, options: list[str]) -> None:
+    def __init__(self, app: Any, options: tuple[str, ...]) -> None:
         self._app = app
         self._legacy = "legacy" in options
 
@@ -226,18 +225,12 @@ async def _answer(send: Send, status: int, kind: str, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def main(place: str, options: list[str]) -> None:
+def serve(listener: socket.socket, notes: Path, options: tuple[str, ...]) -> None:
+    """Serve on a socket that listens already, until killed. Runs in the process's main thread."""
+    global folder  # a process is one server
+    folder = notes
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     app = Outside(server.streamable_http_app(json_response="json" in options), options)
     secured = {"ssl_keyfile": str(folder / "key.pem"), "ssl_certfile": folder / "certificate.pem"}
     config = uvicorn.Config(app, log_level="error", **(secured if "https" in options else {}))
-    if place.startswith("fd:"):
-        listener = socket.socket(fileno=int(place.removeprefix("fd:")))
-    else:
-        listener = socket.create_server(("127.0.0.1", int(place)))
-    sys.stdout.write("listening\n")
-    sys.stdout.flush()
     uvicorn.Server(config).run(sockets=[listener])
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[3:])

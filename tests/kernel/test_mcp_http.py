@@ -1,4 +1,4 @@
-"""MCP servers over streamable HTTP, against the SDK's own server as a program that is killed and started again."""
+"""MCP servers over streamable HTTP, against the SDK's own server in a process that is killed and started again."""
 
 import asyncio
 import json
@@ -298,3 +298,4 @@ async def test_calls_that_lose_a_server_together_share_the_next_session(tmp_path
         results = await asyncio.gather(*(call(toolbox, prepared, name) for name in names))
         assert [result.status for result in results] == ["ok"] * len(names)
         assert server.calls("write") == 3
+        assert len(server.requests("POST initialize")) == 2
