@@ -5,6 +5,7 @@ effects is preceded by the question whether the server is there, and is sent onc
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -51,6 +52,9 @@ class McpSessions:
         self, run_id: str, server: McpServer, folders: RunFolders, entry: ToolEntry, arguments: Mapping[str, Any]
     ) -> ToolResult:
         """Call one tool; every way to fail is a result. A call that may have had an effect is never sent twice."""
+        if not _sendable(arguments):
+            why = "the arguments hold half a character (a lone surrogate); nothing was sent"
+            return replace(failure(entry, "mcp_error", why), effect="none")
         for last in (entry.effectful, True):
             try:
                 session = await self._answering(run_id, server, folders, entry)
@@ -131,6 +135,15 @@ class McpSessions:
         for session in sessions:
             session.run_over = True
         await asyncio.gather(*(session.stop() for session in sessions))
+
+
+def _sendable(arguments: Mapping[str, Any]) -> bool:
+    """Return whether the arguments can be written as UTF-8; the SDK would lose its session over them."""
+    try:
+        json.dumps(arguments, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _without_token(result: ToolResult, session: Session) -> ToolResult:

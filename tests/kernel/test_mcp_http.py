@@ -117,6 +117,20 @@ async def test_only_a_lost_reading_call_is_repeated_and_once(
         assert server.calls(tool) - before == n_sent, tool
 
 
+async def test_arguments_that_cannot_be_written_are_not_sent(
+    kept: dict[tuple[str, ...], Server], toolbox: Toolbox
+) -> None:
+    """Half a character, which a model may well write, costs neither a call nor the session."""
+    server = kept[ERAS[1]]
+    prepared = await prepare(toolbox, server.config)
+    before = (server.calls("write"), len(server.requests("POST initialize")))
+    result = await call(toolbox, prepared, "write", text="a\ud800b")
+    assert outcome(result) == ("failed", "none", "mcp_error")
+    assert "surrogate" in result.diagnostic
+    assert (await call(toolbox, prepared, "write", text="a😀b")).status == "ok"
+    assert (server.calls("write"), len(server.requests("POST initialize"))) == (before[0] + 1, before[1])
+
+
 async def test_too_large_and_redirected_are_said(kept: dict[tuple[str, ...], Server], toolbox: Toolbox) -> None:
     """The diagnostic says what to do about a size and a redirect, and the redirect was not followed."""
     prepared = await prepare(toolbox, kept[ERAS[0]].config)

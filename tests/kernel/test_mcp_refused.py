@@ -17,7 +17,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from debugger.embedded.sockets import free_port
-from kernel.messages import McpServer
+from kernel.edge.preparation import prepare as prepare_run
+from kernel.edge.tool_call import run_tool
+from kernel.edge.transcript import MemoryTranscript
+from kernel.messages import McpServer, Message, PrepareRun, RunSpec, RunTool, ToolCall
 from kernel.tools.mcp_config import server_problem
 from kernel.tools.mcp_servers import McpSessions
 from kernel.tools.registry import Toolbox
@@ -189,6 +192,33 @@ async def test_the_token_is_sent_and_found_nowhere(
     found = [record for record in caplog.records if TOKEN in caplog.handler.format(record)]
     assert found == []
     assert TOKEN not in repr((without, prepared, echoed, failed)) + json.dumps(prepared.catalogue.to_json())
+
+
+async def test_no_activity_returns_or_keeps_the_token(
+    tmp_path: Path, toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a preparation and a call hand to Temporal and to the transcript holds the variable's name at most."""
+    monkeypatch.setenv("ODD_TOKEN", TOKEN)
+    folder = tmp_path / "server"
+    folder.mkdir()
+    (folder / "token").write_text(TOKEN)
+    with running(folder) as server:
+        store = MemoryTranscript()
+        config = replace(server.config, token_env="ODD_TOKEN")
+        prepared = await prepare_run(store, toolbox, lambda: 1, PrepareRun(RunSpec("r", "t", mcp_servers=(config,))))
+        names = ("headers", "fail", "elsewhere", "write")
+        calls = tuple(ToolCall(name, f"odd__{name}", "{}") for name in names)
+        await store.write("r", 2, Message("assistant", "", "model", calls=calls))
+        finished = [
+            await run_tool(store, toolbox, lambda: 1, RunTool("r", name, 2, seq, 8_000))
+            for seq, name in enumerate(names, 3)
+        ]
+    assert [one.status for one in finished] == ["ok", "failed", "failed", "ok"]
+    kept = [await store.entry("r", seq) for seq in range(7)]
+    assert "[REDACTED:token]" in repr(kept)
+    everything = repr((prepared, finished, kept, await store.run_record("r")))
+    assert "ODD_TOKEN" in everything
+    assert TOKEN not in everything
 
 
 async def test_a_token_that_changed_is_read_with_the_next_session(
