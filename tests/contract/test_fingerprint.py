@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract import fingerprint as fingerprint_module
-from contract import masks
+from contract import masks, numbers, signature
 from contract.fingerprint import INPUT_LIMIT, SIGNATURE_LINES, VERSION, Fingerprint, fingerprint
 from tests.contract.regex_steps import count_steps
 
@@ -236,7 +236,7 @@ def test_any_text_has_a_fingerprint(text: str) -> None:
 )  # fmt: skip
 def test_work_grows_with_the_text_and_no_faster(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four times the hostile text costs about four times the steps, where quadratic work would cost sixteen."""
-    counter = count_steps(monkeypatch, fingerprint_module, masks)
+    counter = count_steps(monkeypatch, fingerprint_module, masks, numbers, signature)
     steps = []
     for size in (1_000, 4_000):
         counter.steps = 0
@@ -247,7 +247,7 @@ def test_work_grows_with_the_text_and_no_faster(unit: str, monkeypatch: pytest.M
 
 def test_work_is_bounded_for_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """A megabyte costs what its first 8,192 code points cost."""
-    counter = count_steps(monkeypatch, fingerprint_module, masks)
+    counter = count_steps(monkeypatch, fingerprint_module, masks, numbers, signature)
     text = "error: cannot open /a/b-1:2 in 'x' after 3 ms\n" * 200
     fingerprint(text)
     once, counter.steps = counter.steps, 0
