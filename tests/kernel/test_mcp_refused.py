@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from debugger.embedded.sockets import free_port
-from kernel.edge.preparation import prepare as prepare_run
-from kernel.edge.tool_call import run_tool
+from kernel.edge.activities import Activities
+from kernel.edge.observation_client import ObservationClient
+from kernel.edge.telemetry_client import TelemetryClient
 from kernel.edge.transcript import MemoryTranscript
 from kernel.messages import McpServer, Message, PrepareRun, RunSpec, RunTool, ToolCall
 from kernel.tools.mcp_config import server_problem
@@ -204,15 +205,17 @@ async def test_no_activity_returns_or_keeps_the_token(
     (folder / "token").write_text(TOKEN)
     with running(folder) as server:
         store = MemoryTranscript()
+        nobody = "http://127.0.0.1:9"
+        observation, telemetry = ObservationClient(nobody, "tk_key"), TelemetryClient(nobody, "tk_key")
+        activities = Activities(store, {}, toolbox, observation, telemetry)
         config = replace(server.config, token_env="ODD_TOKEN")
-        prepared = await prepare_run(store, toolbox, lambda: 1, PrepareRun(RunSpec("r", "t", mcp_servers=(config,))))
+        prepared = await activities.prepare_run(PrepareRun(RunSpec("r", "t", mcp_servers=(config,))))
         names = ("headers", "fail", "elsewhere", "write")
         calls = tuple(ToolCall(name, f"odd__{name}", "{}") for name in names)
         await store.write("r", 2, Message("assistant", "", "model", calls=calls))
-        finished = [
-            await run_tool(store, toolbox, lambda: 1, RunTool("r", name, 2, seq, 8_000))
-            for seq, name in enumerate(names, 3)
-        ]
+        finished = [await activities.run_tool(RunTool("r", name, 2, seq, 8_000)) for seq, name in enumerate(names, 3)]
+        await observation.close()
+        await telemetry.close()
     assert [one.status for one in finished] == ["ok", "failed", "failed", "ok"]
     kept = [await store.entry("r", seq) for seq in range(7)]
     assert "[REDACTED:token]" in repr(kept)
