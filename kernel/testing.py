@@ -84,7 +84,7 @@ class ScriptedModel:
     def __init__(self, *replies: Reply) -> None:
         self._replies = list(replies)
         self._ids = itertools.count(1)
-        self.requests: list[tuple[Message, ...]] = []
+        self.requests: list[Sequence[Message]] = []
 
     async def reply(self, request: ModelRequest) -> DriverReply:
         """Give the next reply. Raises ModelError for a prepared exception."""

@@ -1,6 +1,6 @@
 """What a driver is: it renders the history as its model takes it, asks the model, and returns what it said."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,7 +22,7 @@ class ModelRequest:
 
     run_id: str
     turn: int
-    messages: tuple[Message, ...]
+    messages: Sequence[Message]
     tools: tuple[ToolOffer, ...]
     script: str = ""
     model: str = ""

@@ -6,10 +6,9 @@ No exception leaves with a text that was not redacted: what an activity raises i
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -17,6 +16,7 @@ from temporalio.exceptions import ApplicationError
 from contract.events import TERMINAL_TYPES
 from kernel.drivers import Driver
 from kernel.edge import model_call, preparation, tool_call
+from kernel.edge.histories import Histories
 from kernel.edge.observation_client import ObservationClient
 from kernel.edge.reporting import wire_events
 from kernel.edge.retry import ModelError
@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_SECONDS: Final = 2.0
 ERROR_LIMIT: Final = 500  # code points
 
+T = TypeVar("T")
+
 
 class Activities:
     """The edges of all runs of one process; what it is given, it does not close."""
@@ -57,7 +59,7 @@ class Activities:
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """`drivers` are the agents a run may name; `clock_ns` returns Unix nanoseconds."""
-        self._store = store
+        self._store = Histories(store)
         self._drivers = drivers
         self._toolbox = toolbox
         self._observation = observation
@@ -67,8 +69,7 @@ class Activities:
     @activity.defn
     async def prepare_run(self, command: PrepareRun) -> RunPrepared:
         """Make the run's folders, tools and first messages; repeated, return what the first time found."""
-        async with _kept_alive():
-            return await preparation.prepare(self._store, self._toolbox, self._clock_ns, command)
+        return await _kept_alive(preparation.prepare(self._store, self._toolbox, self._clock_ns, command))
 
     @activity.defn
     async def call_model(self, command: CallModel) -> ModelAnswer:
@@ -76,33 +77,32 @@ class Activities:
 
         A failure worth another attempt is raised for Temporal to repeat, and returned when no attempt is left.
         """
-        async with _kept_alive():
-            try:
-                return await model_call.call_model(self._store, self._drivers, self._clock_ns, command)
-            except ModelError as error:
-                if not _attempts_left():
-                    return await model_call.last_failure(self._store, self._clock_ns, command, error)
-                wait = None if error.retry_after is None else timedelta(seconds=error.retry_after)
-                text = preparation.safe(str(error), ERROR_LIMIT)
-                raise ApplicationError(text, type=error.error_class, next_retry_delay=wait) from None
+        return await _kept_alive(self._call_model(command))
+
+    async def _call_model(self, command: CallModel) -> ModelAnswer:
+        try:
+            return await model_call.call_model(self._store, self._drivers, self._clock_ns, command)
+        except ModelError as error:
+            if not _attempts_left():
+                return await model_call.last_failure(self._store, self._clock_ns, command, error)
+            wait = None if error.retry_after is None else timedelta(seconds=error.retry_after)
+            text = preparation.safe(str(error), ERROR_LIMIT)
+            raise ApplicationError(text, type=error.error_class, next_retry_delay=wait) from None
 
     @activity.defn
     async def run_tool(self, command: RunTool) -> ToolFinished:
         """Execute one tool call and write its reply; a call that has its reply is not executed again."""
-        async with _kept_alive():
-            return await tool_call.run_tool(self._store, self._toolbox, self._clock_ns, command)
+        return await _kept_alive(tool_call.run_tool(self._store, self._toolbox, self._clock_ns, command))
 
     @activity.defn
     async def run_operation(self, command: StartOperation) -> OperationFinished:
         """Execute a call in the background and return its outcome."""
-        async with _kept_alive():
-            return await tool_call.run_operation(self._store, self._toolbox, self._clock_ns, command)
+        return await _kept_alive(tool_call.run_operation(self._store, self._toolbox, self._clock_ns, command))
 
     @activity.defn
     async def close_transcript(self, command: CloseTranscript) -> None:
         """Write the last messages of a run that ended, so that its history is a legal one."""
-        async with _kept_alive():
-            await tool_call.close_transcript(self._store, command)
+        await _kept_alive(tool_call.close_transcript(self._store, command))
 
     @activity.defn
     async def fetch_hints(self, command: FetchHints) -> HintsArrived:
@@ -117,12 +117,17 @@ class Activities:
 
         The run's terminal event is the last sign of a run: what this process still holds for it is closed.
         """
-        async with _kept_alive():
-            if any(event.type in TERMINAL_TYPES for event in command.events):
-                await self._toolbox.close_run(command.run_id)
-            report = await self._telemetry.send(await wire_events(self._store, command))
-            if report.n_undelivered and _attempts_left():
-                raise ApplicationError(preparation.safe(report.problem, ERROR_LIMIT), type="ingest_unavailable")
+        await _kept_alive(self._send_events(command))
+
+    async def _send_events(self, command: SendEvents) -> None:
+        ended = any(event.type in TERMINAL_TYPES for event in command.events)
+        if ended:
+            await self._toolbox.close_run(command.run_id)
+        report = await self._telemetry.send(await wire_events(self._store, command))
+        if report.n_undelivered and _attempts_left():
+            raise ApplicationError(preparation.safe(report.problem, ERROR_LIMIT), type="ingest_unavailable")
+        if ended:
+            self._store.forget(command.run_id)
 
 
 def _attempts_left() -> bool:
@@ -134,15 +139,15 @@ def _attempts_left() -> bool:
     return most == 0 or info.attempt < most
 
 
-@asynccontextmanager
-async def _kept_alive() -> AsyncIterator[None]:
-    """Tell Temporal that this process lives, so that its death is noticed long before any time limit.
+async def _kept_alive(work: Coroutine[Any, Any, T]) -> T:
+    """Do the work and tell Temporal meanwhile that this process lives, so that its death is noticed long before any
+    time limit.
 
     Exceptions nobody expected leave as their class and redacted text, without their cause.
     """
     beating = asyncio.create_task(_heartbeat()) if activity.in_activity() else None
     try:
-        yield
+        return await work
     except ApplicationError:
         raise
     except Exception as error:  # noqa: BLE001 - exception text must be redacted before Temporal keeps it

@@ -4,12 +4,11 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 
-from contract.redaction import redact
 from contract.text import clip
 from kernel.core.codec import from_json
-from kernel.edge.transcript import TranscriptGap, TranscriptStore
+from kernel.edge.clean_text import clean
+from kernel.edge.transcript import TranscriptStore
 from kernel.messages import Message, PrepareRun, RunPrepared
-from kernel.tools.catalogue import Catalogue
 from kernel.tools.registry import Toolbox
 
 ERROR_LIMIT = 1_000  # code points of why a server or the run cannot be used
@@ -36,14 +35,6 @@ async def prepare(
     return from_json(RunPrepared, json.dumps(json.loads(record)["prepared"]))
 
 
-async def load_catalogue(store: TranscriptStore, run_id: str) -> Catalogue:
-    """Return the tools of a prepared run. Raises TranscriptGap for a run that was not prepared."""
-    record = await store.run_record(run_id)
-    if record is None:
-        raise TranscriptGap(f"run {run_id} was not prepared")
-    return Catalogue.from_json(json.loads(record)["catalogue"])
-
-
 def safe(text: str, limit: int) -> str:
     """Return `text` redacted, then cut to `limit` code points."""
-    return clip(redact(text)[0], limit)
+    return clip(clean(text), limit)

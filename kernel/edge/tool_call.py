@@ -8,12 +8,12 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from contract.redaction import redact
 from contract.text import clip
-from kernel.core.codec import from_json, to_json
+from kernel.core.codec import from_json
 from kernel.core.settling import CHECK_FIRST
-from kernel.edge.preparation import load_catalogue
-from kernel.edge.transcript import TranscriptGap, TranscriptStore, append_all
+from kernel.edge.clean_text import clean
+from kernel.edge.histories import Histories
+from kernel.edge.transcript import TranscriptGap, append_all, outcome_text
 from kernel.messages import CloseTranscript, Message, OperationFinished, RunTool, StartOperation, ToolFinished
 from kernel.tools.catalogue import Catalogue, ToolEntry, ToolResult
 from kernel.tools.registry import Toolbox
@@ -27,9 +27,7 @@ INTERRUPTED: Final = ToolResult(
 )
 
 
-async def run_tool(
-    store: TranscriptStore, toolbox: Toolbox, clock_ns: Callable[[], int], command: RunTool
-) -> ToolFinished:
+async def run_tool(store: Histories, toolbox: Toolbox, clock_ns: Callable[[], int], command: RunTool) -> ToolFinished:
     """Execute the call and return its outcome; when its reply stands there already, return that outcome.
 
     A call that may have an effect is not executed again after an attempt that left no reply.
@@ -56,12 +54,15 @@ async def run_tool(
         excerpt=clip(result.output, command.excerpt_limit),
     )
     reply = Message("tool", reply_text(result), "tool", call_id=command.call_id)
-    written = await store.write(command.run_id, command.reply_seq, reply, to_json(finished))
-    return from_json(ToolFinished, written.outcome) if written.outcome else finished
+    outcome = outcome_text(finished)
+    written = await store.write(command.run_id, command.reply_seq, reply, outcome)
+    if written.outcome in ("", outcome):
+        return finished
+    return from_json(ToolFinished, written.outcome)
 
 
 async def run_operation(
-    store: TranscriptStore, toolbox: Toolbox, clock_ns: Callable[[], int], command: StartOperation
+    store: Histories, toolbox: Toolbox, clock_ns: Callable[[], int], command: StartOperation
 ) -> OperationFinished:
     """Execute a call in the background and return its outcome; its reply stands in the transcript already.
 
@@ -83,7 +84,7 @@ async def run_operation(
     )
 
 
-async def close_transcript(store: TranscriptStore, command: CloseTranscript) -> None:
+async def close_transcript(store: Histories, command: CloseTranscript) -> None:
     """Write what an ended run had still to write and answer what it left open: calls of the last reply of the model
     were not started when the core does not know of them."""
     await append_all(store, command.run_id, command.append)
@@ -93,14 +94,12 @@ async def close_transcript(store: TranscriptStore, command: CloseTranscript) -> 
         await store.write(command.run_id, command.assistant_seq + number, reply)
 
 
-async def _find(
-    store: TranscriptStore, command: RunTool | StartOperation
-) -> tuple[dict[str, object], ToolEntry, Catalogue]:
+async def _find(store: Histories, command: RunTool | StartOperation) -> tuple[dict[str, object], ToolEntry, Catalogue]:
     """Return the call's arguments, its tool and the catalogue."""
-    assistant = await store.entry(command.run_id, command.assistant_seq)
-    calls = assistant.message.calls if assistant is not None else ()
+    assistant = await store.message(command.run_id, command.assistant_seq)
+    calls = assistant.calls if assistant is not None else ()
     call = next((call for call in calls if call.call_id == command.call_id), None)
-    catalogue = await load_catalogue(store, command.run_id)
+    catalogue = (await store.tools(command.run_id)).catalogue
     entry = catalogue.find(call.name) if call is not None else None
     if call is None or entry is None:
         raise TranscriptGap(f"run {command.run_id}: no executable call {command.call_id!r} at {command.assistant_seq}")
@@ -110,7 +109,7 @@ async def _find(
 def redacted(result: ToolResult) -> ToolResult:
     """Return the result with every text redacted."""
     texts = (result.output, result.diagnostic, result.error_class, result.note)
-    output, diagnostic, error_class, note = (redact(text)[0] for text in texts)
+    output, diagnostic, error_class, note = [clean(text) for text in texts]
     return ToolResult(result.status, result.effect, output, diagnostic, error_class, note)
 
 

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Protocol
 
+import orjson
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
+from kernel.core.codec import to_json
 from kernel.messages import Append, Message, ToolCall
 
 SCHEMA_LOCK: Final = 0x7465_6D70  # any number, the same in every worker
@@ -197,6 +199,14 @@ class PostgresTranscript:
         if row is None:
             raise RuntimeError("a row that was in the way of a write is gone: transcripts are append-only")
         return row
+
+
+def outcome_text(outcome: object) -> str:
+    """Return an activity's result as JSON text that kernel.core.codec reads back to an equal value."""
+    try:
+        return orjson.dumps(outcome).decode()
+    except TypeError:  # half a surrogate pair, which JSON text can hold and UTF-8 cannot
+        return to_json(outcome)
 
 
 def message_to_json(message: Message) -> str:
