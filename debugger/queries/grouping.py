@@ -85,6 +85,7 @@ def group_events(events: Sequence[JournalEvent]) -> Grouped:
     _relate_ends(gatherer.groups)
     _relate_plans(gatherer.groups)
     _relate_operations(gatherer.groups)
+    _relate_questions(gatherer.groups)
     return Grouped(tuple(gatherer.groups), tuple(frames), group_of)
 
 
@@ -169,6 +170,16 @@ def _relate_operations(groups: Iterable[Group]) -> None:
         if operation is not None:
             group.related += operation.events
             operation.related.append(group.events[0])
+
+
+def _relate_questions(groups: Iterable[Group]) -> None:
+    """Tell a question without its answer how the call that asked it ended."""
+    groups = list(groups)
+    unanswered = {group.subject: group for group in groups if group.kind in ("human", "approval") and not group.ender}
+    for group in groups if unanswered else ():
+        asked = unanswered.get(group.subject) if group.kind == "tool" and group.subject else None
+        if asked is not None and group.ender is not None:
+            asked.related.insert(0, group.ender)
 
 
 def starts(call: Group, operation: Iterable[JournalEvent]) -> bool:

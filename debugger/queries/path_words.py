@@ -83,6 +83,10 @@ def approval_words(group: Group) -> Words:
 
 def _waiting(group: Group, pieces: Iterable[Piece]) -> Words:
     """Return the words of what a person was asked and has not answered."""
+    refused = group.other("tool.blocked")
+    if refused is not None:
+        why = one_line(said(refused.data, "detail") or said(refused.data, "code"))
+        return Words((*pieces, Piece(f"not answered · {why}" if why else "not answered", "warn")), "warn")
     if group.is_left_open:
         return Words((*pieces, Piece("not answered before the run ended", "warn")), "warn")
     return Words((*pieces, Piece("waits for a person", "warn")), "open")

@@ -113,6 +113,10 @@ def test_an_operation_that_says_nothing_shows_what_its_call_was_asked_for() -> N
 # ---- people ----------------------------------------------------------------------------------------------------------
 
 ASKED: Told = ("human.asked", {"call_id": "c3", "data": {"question": "Which branch?"}})
+REFUSED: Told = (
+    "tool.blocked",
+    {"call_id": "c3", "data": {"code": "question_unanswered", "detail": "No person answered in time."}},
+)
 WANTED: Told = ("approval.requested", {"call_id": "c4", "tool": "shell", "data": {"question": "Run rm?"}})
 
 
@@ -131,6 +135,9 @@ def decided(**data: Any) -> Told:
         ((ASKED, answered(answer="main", by="owner")), "ok", "Question Which branch? answered by owner “main”"),
         ((ASKED, answered(answer="", timed_out=True)), "warn", "Question Which branch? nobody answered in time"),
         ((ASKED, END), "warn", "Question Which branch? not answered before the run ended"),
+        ((ASKED, REFUSED), "warn", "Question Which branch? not answered · No person answered in time."),
+        ((ASKED, REFUSED, END), "warn", "Question Which branch? not answered · No person answered in time."),
+        ((REFUSED, ASKED, answered(answer="main")), "ok", "Question Which branch? answered “main”"),
     ],
 )
 def test_a_question_says_who_answered_or_that_nobody_did(told: tuple[Told, ...], state: str, text: str) -> None:

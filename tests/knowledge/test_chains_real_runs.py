@@ -16,6 +16,7 @@ from django.test import Client
 from pytest_django.live_server_helper import LiveServer
 
 from contract.events import ID_FIELDS
+from debugger.queries.timeline import build_timeline
 from ingest.authentication import create_key
 from ingest.journal import read_events
 from ingest.models import Project
@@ -24,7 +25,7 @@ from kernel.edge.activities import Activities
 from kernel.edge.observation_client import ObservationClient
 from kernel.edge.telemetry_client import SendReport, TelemetryClient
 from kernel.edge.transcript import MemoryTranscript
-from kernel.messages import Limits, McpServer, RunSpec, Switches
+from kernel.messages import Holdout, Limits, McpServer, Member, RunSpec, Switches
 from kernel.runtime.local import LocalRun
 from kernel.tools.registry import Toolbox
 from knowledge.chains import refresh_run
@@ -173,7 +174,7 @@ def test_failure_hint_use_and_outcome(world: World) -> None:
         ],
         task="Make the first commit in this folder",
         limits=Limits(hints_per_activation=1),
-        switches=Switches(priming=False),
+        switches=Switches(off=("task.priming",)),
     )
     summary, (activation,), candidates = rows(world, run_id)
     assert (summary.status, summary.n_activations, summary.n_skipped) == ("completed", 1, 0)
@@ -203,7 +204,7 @@ def test_failing_again_is_not_helpful(world: World) -> None:
             {"if": {"start": True}, "call": shell(COMMIT)},
         ],
         task="Make the first commit in this folder",
-        switches=Switches(priming=False),
+        switches=Switches(off=("task.priming",)),
     )
     summary, activations, candidates = rows(world, run_id)
     assert [activation.result for activation in activations] == ["success", "skipped"]
@@ -254,12 +255,143 @@ def test_shadow_injects_nothing(world: World) -> None:
             {"if": {"start": True}, "call": shell(COMMIT)},
         ],
         task="Make the first commit in this folder",
-        switches=Switches(priming=False, shadow=True),
+        switches=Switches(off=("task.priming",), shadow=True),
     )
     summary, (activation,), candidates = rows(world, run_id)
     assert (summary.n_offered, summary.n_injected, summary.n_dropped, summary.hint_tokens) == (2, 0, 2, 0)
     assert {one.drop_reason for one in candidates.values() if one.offered_ns} == {"shadow"}
     assert activation.tokens == 0
+
+
+COMMIT_ONCE: list[dict[str, Any]] = [
+    {"if": {"last": "not a git"}, "answer": "It is no repository."},
+    {"if": {"start": True}, "call": shell(COMMIT)},
+]
+
+
+@pytest.mark.parametrize(("share", "arm"), [(1.0, "withheld"), (1e-12, "offered")])
+def test_both_arms_of_a_holdout_show_their_draw(world: World, share: float, arm: str) -> None:
+    """What the kernel drew is in the chain of both arms; withheld hints are offered, dropped and never injected."""
+    run_id = world.run(
+        "holdout",
+        COMMIT_ONCE,
+        task="Make the first commit in this folder",
+        switches=Switches(off=("task.priming",)),
+        holdout=Holdout(share, "salt", "spring"),
+    )
+    summary, (activation,), candidates = rows(world, run_id)
+    assert (activation.experiment, activation.arm, activation.share) == ("spring", arm, share)
+    assert activation.holdout_tokens is not None
+    offered = [one for one in candidates.values() if one.offered_ns]
+    assert (summary.n_offered, activation.n_offered, len(offered)) == (2, 2, 2)
+    if arm == "withheld":
+        counts = (activation.n_selected, activation.n_injected, activation.n_dropped, activation.tokens)
+        assert counts == (0, 0, 2, 0)
+        assert activation.holdout_tokens > 0
+        assert {one.drop_reason for one in offered} == {"holdout"}
+        assert sum(one.drop_detail["needed"] for one in offered) == activation.holdout_tokens
+    else:
+        assert (activation.n_selected, activation.n_injected, activation.n_dropped) == (2, 2, 0)
+        assert activation.tokens == activation.holdout_tokens
+        assert {one.drop_reason for one in offered} == {""}
+
+
+def test_a_deferred_search_is_one_activation(world: World) -> None:
+    """Two failures in one reply and room for one search: the other waits a boundary and stays one activation."""
+    run_id = world.run(
+        "deferred",
+        [
+            {"if": {"called": "pwd"}, "answer": "Neither works."},
+            {"if": {"start": True}, "call": [*shell(COMMIT), *shell("cat nowhere.txt")]},
+            {"if": {"last": "."}, "call": shell("pwd")},
+        ],
+        task="Make the first commit in this folder",
+        switches=Switches(off=("task.priming",)),
+        limits=Limits(activations_per_turn=1),
+    )
+    summary, (waited, at_once), _ = rows(world, run_id)
+    assert (summary.n_activations, summary.n_skipped) == (2, 0)
+    assert (at_once.deferred_ns, at_once.result) == (None, "success")
+    assert waited.deferred_ns is not None
+    assert waited.requested_ns is not None
+    assert waited.deferred_ns < waited.requested_ns
+    assert (waited.deferred_limit, waited.turn, waited.result) == (1, 2, "empty")
+    source = next(event for event in read_events(world.project.pk, run_id) if event.event_id == waited.source_event_id)
+    assert (source.type, "nowhere.txt" in source.data["detail"]) == ("tool.failed", True)
+
+
+def test_a_run_with_a_plan_an_operation_and_a_question_nobody_answers(world: World) -> None:
+    """The operation's failure is the trigger and counts once; its row, the call that waited and the plan say so."""
+    plan = [{"tool": "update_plan", "arguments": {"steps": ["commit", "tell"]}}]
+    start = [{"tool": "shell_background", "arguments": {"command": f"sleep 0.2; {COMMIT}"}}]
+    wait = [{"tool": "await_operation", "arguments": {"operation_id": "<<op>>"}}]
+    ask = [{"tool": "ask_human", "arguments": {"question": "Which folder?"}}]
+    run_id = world.run(
+        "special",
+        [
+            {"if": {"called": "Which folder"}, "answer": "Nobody knows."},
+            {"if": {"last": "Operation (?P<op>op-[0-9]+) was started"}, "call": wait},
+            {"if": {"last": "not a git"}, "call": ask},
+            {"if": {"start": True}, "call": [*plan, *start]},
+        ],
+        task="Make the first commit in this folder",
+        tools=("shell", "shell_background", "await_operation", "update_plan", "ask_human"),
+        switches=Switches(off=("task.priming",)),
+        limits=Limits(person_timeout_ms=100),
+    )
+    summary, (activation,), candidates = rows(world, run_id)
+    assert (summary.status, summary.n_tool_calls, summary.n_tools_failed) == ("completed", 4, 1)
+    events = read_events(world.project.pk, run_id)
+    source = next(event for event in events if event.event_id == activation.source_event_id)
+    assert (source.type, activation.trigger, activation.tool) == ("operation.failed", "tool.failed", "shell_background")
+    told = {row.kind: row.text for row in build_timeline(events).rows if row.kind not in ("tool", "model")}
+    tools = [row.text for row in build_timeline(events).rows if row.kind == "tool"]
+    assert told["plan.updated"] == "Plan latest 1. commit · 2. tell"
+    assert told["operation"].startswith("Operation op-")
+    assert "not a git repository" in told["operation"]
+    assert told["human"].startswith("Question Which folder? not answered")
+    assert any("started operation" in text for text in tools)
+    assert any(text.startswith("await_operation") and text.endswith("the operation failed") for text in tools)
+    # The knowledge is about the tool `shell`, and another tool has failed.
+    assert candidates["git-init-first"].hold_reason == "scope_mismatch"
+
+
+def test_an_operation_that_outlives_its_run_is_stopped_and_says_so(world: World) -> None:
+    """A run that ends leaves no operation open and counts none as a failed call."""
+    start = [{"tool": "shell_background", "arguments": {"command": "sleep 30"}}]
+    run_id = world.run(
+        "left",
+        [{"if": {"last": "was started"}, "answer": "It goes on."}, {"if": {"start": True}, "call": start}],
+        task="Start the watch",
+        tools=("shell_background",),
+        switches=Switches(off=("task.priming",)),
+    )
+    summary, activations, _ = rows(world, run_id)
+    assert (summary.status, summary.n_tools_failed, activations) == ("completed", 0, [])
+    (row,) = (row for row in build_timeline(read_events(world.project.pk, run_id)).rows if row.kind == "operation")
+    assert (row.state, "stopped because the run ended" in row.text) == ("warn", True)
+
+
+def test_a_delegate_and_its_child_name_each_other(world: World) -> None:
+    """The child's run is a run of its own with its parent and team root; the parent's row leads to it."""
+    child = {"script": {"rules": [{"if": {"start": True}, "answer": "Looks fine."}]}}
+    (world.folder / "reviewer.json").write_text(json.dumps(child))
+    ask = [{"tool": "delegate", "arguments": {"member": "reviewer", "task": "Review the notes"}}]
+    run_id = world.run(
+        "team",
+        [{"if": {"last": "Looks fine"}, "answer": "Reviewed."}, {"if": {"start": True}, "call": ask}],
+        task="Have the notes reviewed",
+        tools=("delegate",),
+        members=(Member("reviewer", script="reviewer"),),
+        switches=Switches(off=("task.priming",)),
+    )
+    (row,) = (row for row in build_timeline(read_events(world.project.pk, run_id)).rows if row.kind == "delegate")
+    (child_id,) = row.run_ids
+    assert row.text == f"Delegate reviewer {child_id} Review the notes completed “Looks fine.”"
+    assert refresh_run(world.project.pk, child_id)
+    summary, _, _ = rows(world, child_id)
+    assert (summary.parent_run_id, summary.team_root, summary.status) == (run_id, run_id, "completed")
+    assert summary.task == "Review the notes"
 
 
 def test_chain_over_the_api(world: World) -> None:
