@@ -14,6 +14,8 @@ from pytest_django import DjangoAssertNumQueries
 from ingest.authentication import create_key
 from ingest.journal import read_events
 from ingest.models import Event, Project
+from kernel.edge.observation_client import request_to_json
+from kernel.messages import HintRequest, SuppressedItem
 from knowledge.drafts import ItemDraft
 from knowledge.find_hints import find_hints
 from knowledge.find_hints.findings import HintQuery
@@ -210,6 +212,24 @@ def test_a_newer_replacement_lifts_its_own_suppression(project: Project) -> None
     assert {"knowledge_id": "new-way", "reason": "suppressed"} in held["dropped"]
     (hint,) = post(key_for(project), {**base, "suppressed_revisions": {"new-way": 1}}).json()["hints"]
     assert (hint["knowledge_id"], hint["revision"]) == ("new-way", 2)
+
+
+def test_what_the_kernel_sends_of_its_suppressions_is_taken(project: Project) -> None:
+    """Its request as sent: more suppressions than revisions, one without a usable revision; the newest is lifted."""
+    revise(project, "git-init", "Run `git init`.", entities=("not a git repository",), trigger="tool.failed")
+    others = tuple(SuppressedItem(f"k-{number}", number) for number in range(299))
+    asked = HintRequest(
+        activation_id="r-1:a1", trigger="tool.failed", source_event_id="r-1:7", run_id="r-1", task_id="t", actor_id="a",
+        team_root=None, query="Release", tool="shell", tool_result=ERROR,
+        suppressed=(*others, SuppressedItem("git-init", 1)),
+    )  # fmt: skip
+    body = request_to_json(asked)
+    assert body["suppressed_knowledge_ids"] == [item.knowledge_id for item in asked.suppressed]
+    assert body["suppressed_revisions"] == {item.knowledge_id: item.revision for item in asked.suppressed[-200:]}
+    (answer,) = post(key_for(project), {"requests": [body]}, BATCH).json()["answers"]
+    assert [(hint["knowledge_id"], hint["revision"]) for hint in answer["hints"]] == [("git-init", 2)]
+    assert request_to_json(replace(asked, suppressed=(SuppressedItem("k", 0),)))["suppressed_revisions"] == {}
+    assert request_to_json(replace(asked, suppressed=()))["suppressed_knowledge_ids"] == []
 
 
 def test_lifting_suppressions_costs_no_query(
