@@ -273,7 +273,7 @@ COMMIT_ONCE: list[dict[str, Any]] = [
 def test_both_arms_of_a_holdout_show_their_draw(world: World, share: float, arm: str) -> None:
     """What the kernel drew is in the chain of both arms; withheld hints are offered, dropped and never injected."""
     run_id = world.run(
-        "holdout",
+        f"holdout_{arm}",
         COMMIT_ONCE,
         task="Make the first commit in this folder",
         switches=Switches(off=("task.priming",)),

@@ -353,3 +353,13 @@ def test_openapi_describes_the_endpoints(reader: Reader) -> None:
     described = set(document["components"]["schemas"]["RunDetailBody"]["properties"])
     assert described == set(reader.get("runs/r-1").json())
     assert RunSummary.objects.count() == 1
+
+
+def test_the_trigger_filter_is_a_form_and_no_list(reader: Reader) -> None:
+    """OpenAPI tells of which form the name of a trigger is, and which the kernel has, without closing the list."""
+    response = Client().get("/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"})
+    parameters = {one["name"]: one for one in json.loads(response.content)["paths"]["/v1/runs"]["get"]["parameters"]}
+    trigger = parameters["trigger"]
+    assert "enum" not in trigger["schema"]
+    assert (trigger["schema"]["maxLength"], trigger["schema"]["type"]) == (64, "string")
+    assert all(name in trigger["description"] for name in stages.TRIGGERS)
