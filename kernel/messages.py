@@ -159,11 +159,15 @@ class RunSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool as the core sees it: its name, the configuration key of its MCP server, and who answers its calls."""
+    """One tool as the core sees it: its name, the configuration key of its MCP server, and who answers its calls.
+
+    `same_as` names the tool whose failures its own are: what is known of one is then known of the other.
+    """
 
     name: str
     mcp_server: str | None = None
     kind: ToolKind = "call"
+    same_as: str = ""
 
 
 # ---- observations: what happened -------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from kernel.core.settling import (
     copy,
     emit_outcome,
     kind_of,
+    known_as,
     lost_reply,
     next_call,
     refuse,
@@ -142,7 +143,8 @@ def failure_situation(state: RunState, name: str, observed: ToolFinished) -> Sit
     """Return the situation of a failed call; a success and a failure without text have none."""
     if observed.status not in ("failed", "timed_out") or not observed.diagnostic.strip():
         return Situation()
-    return situation_of(TOOL_FAILED, scope_of(name, server_of(state, name)), observed.error_class, observed.diagnostic)
+    scope = scope_of(known_as(state, name), server_of(state, name))
+    return situation_of(TOOL_FAILED, scope, observed.error_class, observed.diagnostic)
 
 
 def _with_text(state: RunState, settled: Call, observed: ToolFinished) -> Call:
@@ -182,7 +184,7 @@ def happened_in(state: RunState) -> tuple[Happened, ...]:
     return tuple(
         Happened(
             event_id=call.outcome_event_id,
-            tool=call.seen.name,
+            tool=known_as(state, call.seen.name),
             mcp_server=server_of(state, call.seen.name),
             status=call.outcome or "cancelled",
             executed=call.executed,

@@ -39,9 +39,9 @@ def start_delegate(step: Step, at_ns: int, call: Call) -> None:
     arguments = json.loads(call.seen.arguments)
     name, task = str(arguments["member"]), str(arguments["task"])
     member = next((one for one in spec.members if one.name == name), None)
-    refusal = _refusal(state, name, member)
-    if refusal or member is None:
-        refuse(step, at_ns, call, "denied", *refusal)
+    code, text = _refusal(state, name, member)
+    if code or member is None:
+        refuse(step, at_ns, call, "denied", code, text)
         return
     step.set(delegates=state.delegates + 1)
     child = child_spec(spec, member, task, step.state.delegates)
@@ -95,7 +95,7 @@ def child_spec(spec: RunSpec, member: Member, task: str, number: int) -> RunSpec
 def finish_delegate(step: Step, observed: DelegateFinished) -> None:
     """Answer the call with how the child ended. Raises IllegalObservation for a call that waits for no child."""
     call = waiting_call(step.state, observed.call_id, "delegate")
-    report_end(step, observed.at_ns, call, observed.status, observed.answer)
+    report_end(step, observed.at_ns, call, observed.status, observed.answer, observed.reason)
     status = STATUS_OF.get(observed.status, "failed")
     if status == "ok":
         answer(step, observed.at_ns, call, clip(observed.answer, ANSWER_LIMIT) or "(an empty answer)")
@@ -123,8 +123,13 @@ def finish_delegate(step: Step, observed: DelegateFinished) -> None:
     settle(step, replace(settled, outcome_event_id=event_id), observed.at_ns)
 
 
-def report_end(step: Step, at_ns: int, call: Call, status: str, answered: str = "") -> None:
+def report_end(step: Step, at_ns: int, call: Call, status: str, answered: str = "", reason: str = "") -> None:
     """Report the end of the child that a call waits for."""
-    data = {"child_run_id": call.subject, "status": status, "answer": clip(answered, RESULT_LIMIT) or None}
+    data = {
+        "child_run_id": call.subject,
+        "status": status,
+        "answer": clip(answered, RESULT_LIMIT) or None,
+        "reason": clip(reason, RESULT_LIMIT) or None,
+    }
     ids = call_ids(step.state, call)
     step.emit("delegate.finished", at_ns, data, caused_by=call.requested_event_id, **ids)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kernel.core.activation import event_ids
 from kernel.core.bounds import bounded
-from kernel.core.budget import Selection, select, withheld
+from kernel.core.budget import Drop, Selection, select, withheld
 from kernel.core.hint_block import render_hint_block
 from kernel.core.hint_request import activation_id, is_priming, room_of
 from kernel.core.holdout import is_withheld, takes_part
@@ -127,6 +127,7 @@ def _report(
         "tokens_left": None if is_priming(candidate) else room.run_tokens,
         "duration_ms": (observed.at_ns - observed.requested_ns) / 1e6,
         "error": answer.error or None,
+        "algorithm_version": answer.algorithm_version or None,
         "block": selection.block or None,
         "holdout": _draw(step.state, waiting, selection, wanted),
         "shadow_tokens": wanted.tokens if step.state.spec.switches.shadow else None,
@@ -138,9 +139,19 @@ def _report(
         selected = {"stage": "selected", "tokens": tokens}
         _deliver(step, observed.at_ns, answer.activation_id, hint, selected, event_id)
     for drop in selection.drops:
-        numbers = {"needed": drop.needed, "left": drop.left, "limit": drop.limit}
+        numbers = {
+            "needed": drop.needed,
+            "left": drop.left,
+            "limit": drop.limit,
+            "probability": _share(step.state, drop),
+        }
         dropped = {"stage": "dropped", "drop_reason": drop.reason, **numbers}
         _deliver(step, observed.at_ns, answer.activation_id, drop.hint, dropped, event_id)
+
+
+def _share(state: RunState, drop: Drop) -> float | None:
+    """Return with which probability a hint was withheld on purpose."""
+    return state.spec.holdout.share if drop.reason == "holdout" else None
 
 
 def _draw(state: RunState, waiting: Asked, selection: Selection, wanted: Selection) -> dict[str, Any] | None:

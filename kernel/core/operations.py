@@ -11,7 +11,7 @@ from typing import Any, Final
 from contract.text import clip
 from kernel.core.bounds import clip_bytes, room_for_text
 from kernel.core.hint_block import inert
-from kernel.core.settling import CHECK_FIRST, answer, call_ids, refuse, wait
+from kernel.core.settling import CHECK_FIRST, answer, call_ids, known_as, refuse, wait
 from kernel.core.situations import situation_data, situation_of
 from kernel.core.state import Call, EndedOperation, Operation, RunState, Situation
 from kernel.core.step import Step
@@ -67,7 +67,7 @@ def end_operation(step: Step, observed: OperationFinished) -> None:
     if operation is None:
         return
     text = replace(observed, diagnostic=clip(observed.diagnostic, REPORTED), excerpt=clip(observed.excerpt, REPORTED))
-    situation = _situation(operation, text)
+    situation = _situation(step.state, operation, text)
     event_id = _report(step, operation, text, situation)
     room = room_for_text(step.state.calls, step.state.ended_operations)
     ended = EndedOperation(
@@ -107,10 +107,10 @@ def stop_operations(step: Step, at_ns: int) -> None:
     step.set(operations=())
 
 
-def _situation(operation: Operation, observed: OperationFinished) -> Situation:
+def _situation(state: RunState, operation: Operation, observed: OperationFinished) -> Situation:
     if observed.status not in ("failed", "timed_out") or not observed.diagnostic.strip():
         return Situation()
-    scope = scope_of(operation.tool, operation.mcp_server)
+    scope = scope_of(known_as(state, operation.tool), operation.mcp_server)
     return situation_of(TOOL_FAILED, scope, observed.error_class, observed.diagnostic)
 
 
@@ -156,7 +156,7 @@ def operations_happened(state: RunState) -> tuple[Happened, ...]:
     return tuple(
         Happened(
             event_id=ended.event_id,
-            tool=ended.operation.tool,
+            tool=known_as(state, ended.operation.tool),
             mcp_server=ended.operation.mcp_server,
             status=ended.outcome,
             executed=True,

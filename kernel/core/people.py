@@ -72,13 +72,13 @@ def take_answer(step: Step, observed: QuestionAnswered) -> None:
     """Answer the call with what the person said. Raises IllegalObservation for a call that asks nothing."""
     call = waiting_call(step.state, observed.call_id, "ask_human")
     call = replace(call, subject="")
+    text = clip(redact(observed.text)[0], TEXT_LIMIT)
+    data = {"timed_out": True} if observed.timed_out else {"answer": text, "by": observed.by or None}
+    caused_by = call.requested_event_id
+    step.emit("human.answered", observed.at_ns, data, caused_by=caused_by, **call_ids(step.state, call))
     if observed.timed_out:
         refuse(step, observed.at_ns, call, "denied", "question_unanswered", "No person answered in time.")
         return
-    text = clip(redact(observed.text)[0], TEXT_LIMIT)
-    data = {"answer": text, "by": observed.by or None}
-    caused_by = call.requested_event_id
-    step.emit("human.answered", observed.at_ns, data, caused_by=caused_by, **call_ids(step.state, call))
     answer(step, observed.at_ns, call, text or "(an empty answer)")
 
 

@@ -3,6 +3,7 @@
 (Seed 001 §6.2.)
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -15,6 +16,7 @@ from kernel.messages import Append, Effect, Message, ToolKind, ToolSpec, ToolSta
 
 CHECK_FIRST: Final = "It may have taken effect: check before you do anything consequential again."
 OUTCOME_EVENTS: Final = {"ok": "tool.completed", "failed": "tool.failed", "timed_out": "tool.failed"}
+OLDER_NAME: Final = re.compile(r"mcp__(?P<server>.+?)__.+")
 RESULT_LIMIT: Final = 1_000  # code points of a reply of the core that are reported
 
 
@@ -24,14 +26,24 @@ def tool_of(state: RunState, name: str) -> ToolSpec | None:
 
 
 def server_of(state: RunState, name: str) -> str | None:
-    """Return the MCP server key of a tool, from its registration."""
+    """Return the MCP server key of an offered tool: from its registration, or from a name of the older form
+    `mcp__<server>__<tool>` when that says nothing."""
     tool = tool_of(state, name)
-    return tool.mcp_server if tool else None
+    if tool is None or tool.mcp_server:
+        return tool.mcp_server if tool else None
+    named = OLDER_NAME.fullmatch(name)
+    return named["server"] if named else None
 
 
 def kind_of(state: RunState, name: str) -> ToolKind:
     tool = tool_of(state, name)
     return tool.kind if tool else "call"
+
+
+def known_as(state: RunState, name: str) -> str:
+    """Return the tool name that failures of this tool are searched for and told apart under."""
+    tool = tool_of(state, name)
+    return (tool.same_as if tool else "") or name
 
 
 def next_call(state: RunState) -> Call | None:

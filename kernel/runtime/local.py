@@ -79,7 +79,7 @@ class LocalRun:
         self._inbox: deque[Observation] = deque()
         self._arrived = asyncio.Event()
         self._lasting: set[asyncio.Task[None]] = set()
-        self._working: dict[str, asyncio.Task[None]] = {}
+        self._working: dict[str, asyncio.Task[Observation]] = {}
         self._task: asyncio.Task[Any] | None = None
         self._executing = False
         self._cancelled = False
@@ -142,12 +142,14 @@ class LocalRun:
         task.add_done_callback(self._lasting.discard)
 
     def _work(self, name: str, work: Coroutine[Any, Any, Observation]) -> None:
-        async def put_in_line() -> None:
-            self._deliver(await work)
+        def put_in_line(done: asyncio.Task[Observation]) -> None:
+            self._working.pop(name, None)
+            if not done.cancelled():
+                self._deliver(done.result())
 
-        task = asyncio.create_task(put_in_line())
+        task = asyncio.create_task(work)
         self._working[name] = task
-        task.add_done_callback(lambda _: self._working.pop(name, None))
+        task.add_done_callback(put_in_line)
 
     def _stop(self, name: str) -> None:
         task = self._working.get(name)

@@ -13,7 +13,8 @@ class ToolEntry:
     """One tool of a run. `name` is what the model calls; `schema` is the JSON Schema of the arguments.
 
     `mcp_server` is the configuration key of the server that has it under `remote_name`. A tool that is not
-    `effectful` changes nothing. Exit codes of `ok_exit_codes` are no failure. `kind` says who answers a call.
+    `effectful` changes nothing. Exit codes of `ok_exit_codes` are no failure. `kind` says who answers a
+    call; `same_as` is the tool whose failures its own are.
     """
 
     name: str
@@ -24,6 +25,7 @@ class ToolEntry:
     effectful: bool = True
     ok_exit_codes: tuple[int, ...] = (0,)
     kind: ToolKind = "call"
+    same_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Catalogue:
         return next((server for server in self.servers if server.key == key), None)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(ToolSpec(tool.name, tool.mcp_server, tool.kind) for tool in self.tools)
+        return tuple(ToolSpec(tool.name, tool.mcp_server, tool.kind, tool.same_as) for tool in self.tools)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -57,7 +57,7 @@ def background_shell_tool(limits: ShellLimits) -> LocalTool:
     """Return the shell as a tool whose calls are operations: they may take longer and are told when they end."""
     shell = shell_tool(replace(limits, wall_seconds=max(limits.wall_seconds, OPERATION_SECONDS)))
     description = f"Start a shell command in the background. {shell.entry.description}"
-    entry = replace(shell.entry, name="shell_background", description=description, kind="background")
+    entry = replace(shell.entry, name="shell_background", description=description, kind="background", same_as="shell")
     return LocalTool(entry, shell.run)
 
 

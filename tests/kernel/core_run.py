@@ -1,5 +1,6 @@
 """Drives the core by hand: observations in, commands out, nothing executed."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,8 +25,19 @@ from kernel.messages import (
     ToolSpec,
 )
 
-SPEC = RunSpec(run_id="r-1", task="Release the parser package", switches=Switches(priming=False))
-TOOLS = (ToolSpec("shell"), ToolSpec("sql"), ToolSpec("git_status", "git"), ToolSpec("now", "time"))
+SPEC = RunSpec(run_id="r-1", task="Release the parser package", switches=Switches(off=("task.priming",)))
+TOOLS = (
+    ToolSpec("shell"),
+    ToolSpec("sql"),
+    ToolSpec("git_status", "git"),
+    ToolSpec("now", "time"),
+    ToolSpec("build", kind="background"),
+    ToolSpec("clone", "git", "background"),
+    ToolSpec("await_operation", kind="await_operation"),
+    ToolSpec("ask_human", kind="ask_human"),
+    ToolSpec("update_plan", kind="plan"),
+    ToolSpec("delegate", kind="delegate"),
+)
 
 
 class CoreRun:
@@ -54,6 +66,14 @@ class CoreRun:
         """The model answers with a call of each tool, ids c1, c2, …, all different."""
         calls = tuple(CallSeen(f"c{n}", name, f"{name}{n}", "{}") for n, name in enumerate(names, 1))
         return self.see(ModelReplied(self.tick(), self.tick(), calls, sent_context=sent, **fields))
+
+    def ask(self, *calls: tuple[str, dict[str, Any]], **fields: Any) -> tuple[Command, ...]:
+        """The model answers with calls (tool, arguments), ids c1, c2, …; equal calls are identical."""
+        seen = []
+        for n, (name, given) in enumerate(calls, 1):
+            arguments = json.dumps(given)
+            seen.append(CallSeen(f"c{n}", name, f"{name}{arguments}", arguments, arguments=arguments))
+        return self.see(ModelReplied(self.tick(), self.tick(), tuple(seen), **fields))
 
     def finish(self, call_id: str, **fields: Any) -> tuple[Command, ...]:
         return self.see(ToolFinished(self.tick(), self.tick(), call_id, fields.pop("status", "ok"), **fields))

@@ -9,13 +9,16 @@ from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.worker import Worker
 
 from kernel.messages import (
     CallModel,
+    CloseTranscript,
     FetchHints,
     HintsArrived,
     ModelAnswer,
+    OperationFinished,
     PrepareRun,
     RunInput,
     RunPrepared,
@@ -23,9 +26,11 @@ from kernel.messages import (
     RunSpec,
     RunTool,
     SendEvents,
+    StartOperation,
     ToolFinished,
 )
 from kernel.runtime.edges import Edges
+from kernel.runtime.operation import Operation
 from kernel.runtime.workflow import AgentRun
 
 
@@ -49,10 +54,18 @@ def activities_of(edges: Edges) -> list[Callable[..., Any]]:
         return await edges.fetch_hints(command)
 
     @activity.defn
+    async def run_operation(command: StartOperation) -> OperationFinished:
+        return await edges.run_operation(command)
+
+    @activity.defn
+    async def close_transcript(command: CloseTranscript) -> None:
+        await edges.close_transcript(command)
+
+    @activity.defn
     async def send_events(command: SendEvents) -> None:
         await edges.send_events(command)
 
-    return [prepare_run, call_model, run_tool, fetch_hints, send_events]
+    return [prepare_run, call_model, run_tool, run_operation, close_transcript, fetch_hints, send_events]
 
 
 @dataclass(frozen=True)
@@ -68,12 +81,16 @@ class TemporalRun:
 
 @asynccontextmanager
 async def temporal_run(address: str, edges: Edges, spec: RunSpec) -> AsyncIterator[TemporalRun]:
-    """Start `spec` on a worker of its own; the workflow id is unique, the run id stays as the spec has it."""
+    """Start `spec` on a worker of its own; a run of that id that a test left behind is ended."""
     client = await Client.connect(address)
     queue = uuid.uuid4().hex
-    async with Worker(client, task_queue=queue, workflows=[AgentRun], activities=activities_of(edges)):
+    async with Worker(client, task_queue=queue, workflows=[AgentRun, Operation], activities=activities_of(edges)):
         handle = await client.start_workflow(
-            AgentRun.run, RunInput(spec), id=f"{spec.run_id}-{queue}", task_queue=queue
+            AgentRun.run,
+            RunInput(spec),
+            id=spec.run_id,
+            task_queue=queue,
+            id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING,
         )
         yield TemporalRun(client, handle)
 

@@ -23,6 +23,7 @@ from kernel.messages import (
     Limits,
     ModelFailed,
     SentMessage,
+    SuppressedItem,
     Switches,
     ToolSpec,
 )
@@ -166,8 +167,8 @@ def test_a_server_and_a_tool_of_one_name_have_separate_shares() -> None:
 @pytest.mark.parametrize(
     ("switches", "reason"),
     [
-        (Switches(priming=False, activation=False), "activation_off"),
-        (Switches(priming=False, tool_failed=False), "trigger_off"),
+        (Switches(off=("task.priming",), activation=False), "activation_off"),
+        (Switches(off=("task.priming", "tool.failed")), "trigger_off"),
     ],
 )
 def test_switches_are_judged_before_limits(switches: Switches, reason: str) -> None:
@@ -244,7 +245,7 @@ def test_request_of_priming_has_its_own_room() -> None:
 
 def test_the_failure_names_its_situation() -> None:
     """The event of a failure carries the keys its search is known by, also when nothing is searched for."""
-    run = CoreRun(replace(SPEC, switches=Switches(priming=False, activation=False)))
+    run = CoreRun(replace(SPEC, switches=Switches(off=("task.priming",), activation=False)))
     run.turn_failing(("shell", "no module named 'a'"), ("shell", "no module named 'b'"))
     first, second = told(run, "tool.failed")
     assert first["situation_key"] != second["situation_key"]
@@ -276,7 +277,7 @@ def test_suppressed_until_it_would_fit() -> None:
     (kept,) = run.state.activation.suppressed
     assert (kept.knowledge_id, kept.reason) == ("k-mid", "activation_tokens")
     run.turn_failing(*errors("shell", "bravo"))
-    assert run.fetch().requests[0].suppressed_knowledge_ids == ()  # 200 tokens would hold it alone
+    assert run.fetch().requests[0].suppressed == ()  # 200 tokens would hold it alone
     run.answer(middle)
     assert run.state.activation.issued == ("k-1", "k-mid")
     assert run.state.activation.suppressed == ()
@@ -287,7 +288,7 @@ def test_suppressed_for_good_when_it_can_never_fit() -> None:
     run = CoreRun()
     for kind in KINDS[:3]:
         run.turn_failing(*errors("shell", kind))
-        assert run.fetch().requests[0].suppressed_knowledge_ids == (("k-big",) if kind != "alpha" else ())
+        assert run.fetch().requests[0].suppressed == ((SuppressedItem("k-big", 1),) if kind != "alpha" else ())
         run.answer(*((hint("k-big", "word " * 500),) if kind == "alpha" else ()))
     assert run.state.activation.issued == ()
 
@@ -309,7 +310,7 @@ def test_over_the_hint_limit_is_offered_again() -> None:
     run.answer(hint("k-1"), hint("k-2"), hint("k-3"))
     run.turn_failing(*errors("shell", "bravo"))
     (request,) = run.fetch().requests
-    assert (request.issued_knowledge_ids, request.suppressed_knowledge_ids) == (("k-1", "k-2"), ())
+    assert (request.issued_knowledge_ids, request.suppressed) == (("k-1", "k-2"), ())
 
 
 def test_two_activations_of_a_boundary_share_the_run_budget() -> None:
@@ -363,7 +364,7 @@ def test_a_lost_retrieval_answers_for_every_activation() -> None:
 
 def test_shadow_counts_nothing_as_issued() -> None:
     """In shadow mode the choice is made and reported, and neither history nor budget nor offers change."""
-    run = CoreRun(replace(SPEC, switches=Switches(priming=False, shadow=True)))
+    run = CoreRun(replace(SPEC, switches=Switches(off=("task.priming",), shadow=True)))
     run.turn_failing(*errors("shell", "alpha"))
     run.answer(hint("k-1"), hint("k-2"), hint("k-3"), hint("k-big", "word " * 500))
     drops = [data["drop_reason"] for data in told(run, "hint.delivery")]
@@ -440,9 +441,6 @@ class SecondSuccess:
 
     name = "tool.succeeded_twice"
     needs_text = False
-
-    def is_on(self, switches: Switches) -> bool:
-        return True
 
     def reasons(self, facts: Facts) -> Iterable[Reason]:
         done = [place for place, happened in enumerate(facts.happened) if happened.status == "ok"]

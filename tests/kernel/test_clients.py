@@ -8,7 +8,7 @@ import pytest
 
 from kernel.edge.observation_client import ObservationClient
 from kernel.edge.telemetry_client import MAX_EVENTS, TelemetryClient, batches
-from kernel.messages import FetchHints, HintAnswer, HintRequest
+from kernel.messages import FetchHints, HintAnswer, HintRequest, SuppressedItem
 from tests.kernel.http_server import Answer, Asked, local_server
 
 REQUESTS = tuple(
@@ -25,7 +25,7 @@ REQUESTS = tuple(
         tool_result="fatal: not a git repository",
         error_class="exit_nonzero",
         issued_knowledge_ids=("k-9",),
-        suppressed_knowledge_ids=("k-8",),
+        suppressed=(SuppressedItem("k-8", 1),),
         activation_tokens=400,
         run_tokens=1600,
         hint_limit=2,

@@ -16,7 +16,6 @@ from kernel.messages import (
     HintsArrived,
     Limits,
     ModelAnswer,
-    OperationFinished,
     PrepareRun,
     RunPrepared,
     RunResult,
@@ -25,7 +24,7 @@ from kernel.messages import (
     Switches,
 )
 from kernel.runtime.local import LocalRun
-from kernel.testing import Later, MemoryEdges, ScriptedModel, call, hint
+from kernel.testing import MemoryEdges, ScriptedModel, call, hint
 from tests.kernel.test_scenarios import SCENARIOS, SPEC, Scenario, fails, on, works
 from tests.kernel.worlds import Broken, Hanging, hanging
 
@@ -133,29 +132,29 @@ async def test_hints_that_hang_are_a_timeout() -> None:
     assert [data["result"] for data in edges.data_of("activation.completed")] == ["timeout"]
 
 
-async def test_an_operation_is_let_in_while_the_model_thinks() -> None:
-    """What ends in the background is taken in when it ends, not when the next edge returns; a long report of it is
-    sent like any other."""
-    edges = hanging_world("", [[call("build")]], {})
+async def test_an_operation_that_ends_during_a_call_is_let_in_before_its_end() -> None:
+    """What ends in the background while a tool runs happened before that tool's end, is told at that boundary, and a
+    long report of it is sent like any other."""
+    linked, built = asyncio.Event(), asyncio.Event()
 
-    def build() -> Later:
-        edges.hangs = "model"
-        return Later("op-1")
+    async def build() -> str:
+        await linked.wait()
+        built.set()
+        return "🙈" * 4_000
 
-    edges.tools = {"build": build}
-    run = LocalRun(edges, clock_ns=edges.clock)
-    task = asyncio.create_task(run.run(SPEC))
-    await edges.reached.wait()
-    assert run.state is not None
-    assert [one.operation_id for one in run.state.operations] == ["op-1"]
-    run.finish_operation(OperationFinished(0, "op-1", "ok", excerpt="🙈" * 4_000))
-    async with asyncio.timeout(5):
-        while run.state.operations:
-            await asyncio.sleep(0)
-    assert run.state.phase == "calling"
-    run.cancel()
-    assert (await asyncio.wait_for(task, 5)).status == "cancelled"
+    async def test() -> str:
+        linked.set()
+        await built.wait()
+        await asyncio.sleep(0.01)
+        return "fine"
+
+    model = ScriptedModel([call("build")], [call("test")], "done")
+    edges = MemoryEdges(model, {"build": build, "test": test}, background=("build",))
+    assert (await go(edges, SPEC)).status == "completed"
+    order = [event.type for event in sorted(edges.events, key=lambda event: event.seq)]
+    assert order.index("operation.completed") < len(order) - 1 - order[::-1].index("tool.completed")
     assert edges.data_of("operation.completed") == [{"result": "🙈" * 4_000}]
+    assert [message.origin for message in model.requests[2]][-2:] == ["tool", "operation"]
     assert sorted(event.seq for event in edges.events) == list(range(1, len(edges.events) + 1))
 
 
@@ -163,7 +162,7 @@ async def test_an_operation_is_let_in_while_the_model_thinks() -> None:
 async def test_every_event_fits_its_schema(scenario: Scenario) -> None:
     """All that a run reports is of a known type, with the data that type is to have, in an unbroken sequence."""
     edges = scenario.edges()
-    await go(edges, replace(scenario.spec, switches=replace(scenario.spec.switches, priming=True)))
+    await go(edges, replace(scenario.spec, switches=replace(scenario.spec.switches, off=())))
     for event in edges.events:
         assert event.type in EVENT_TYPES
         assert check_data(event.type, json.loads(event.data)) is None

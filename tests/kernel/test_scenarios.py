@@ -1,5 +1,6 @@
 """The scenarios of seed 001 §16.2, run on the core by the in-process runner; the Temporal tests run the same table."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -7,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kernel.messages import ApprovalDecided, Hint, HintRequest, Limits, OperationFinished, RunSpec, Switches
+from kernel.messages import ApprovalDecided, Hint, HintRequest, Limits, RunSpec, SuppressedItem, Switches
 from kernel.runtime.local import LocalRun
-from kernel.testing import FindHints, Later, MemoryEdges, ScriptedModel, ToolError, call, hint
+from kernel.testing import FindHints, MemoryEdges, ScriptedModel, ToolError, call, hint
 
-SPEC = RunSpec(run_id="r-1", task="Release the parser package", switches=Switches(priming=False))
+SPEC = RunSpec(run_id="r-1", task="Release the parser package", switches=Switches(off=("task.priming",)))
 
 
 def fails(detail: str, **fields: Any) -> Callable[..., str]:
@@ -124,7 +125,7 @@ def too_large(edges: MemoryEdges) -> None:
     assert (drop["stage"], drop["drop_reason"], drop["limit"]) == ("dropped", "activation_tokens", 400)
     assert drop["needed"] > 400
     assert edges.hint_requests[1].issued_knowledge_ids == ()
-    assert edges.hint_requests[1].suppressed_knowledge_ids == ("k-big",)
+    assert edges.hint_requests[1].suppressed == (SuppressedItem("k-big", 1),)
     assert context_texts(edges) == []
 
 
@@ -284,17 +285,21 @@ async def test_background_operation_activates_on_its_real_outcome() -> None:
     """The reply with the operation id triggers nothing; the failure that comes later does, once, and is told."""
     edges = MemoryEdges(ScriptedModel([call("build")], [call("other")], [call("other", n=2)], "done"))
     edges.find_hints = on("tool.failed", hint("k-1"))
-    run = LocalRun(edges, clock_ns=edges.clock)
+    edges.background = ("build",)
+    linked = asyncio.Event()
 
-    def other(**arguments: Any) -> str:
+    async def build() -> str:
+        await linked.wait()
+        raise ToolError("linker: cannot find -lz", "build_error", "uncertain")
+
+    async def other(**arguments: Any) -> str:
         if not arguments:
-            failed = OperationFinished(0, "op-1", "failed", "uncertain", "build_error", "linker: cannot find -lz")
-            run.finish_operation(failed)
-            run.finish_operation(failed)
+            linked.set()
+            await asyncio.sleep(0.05)
         return "fine"
 
-    edges.tools = {"build": lambda: Later("op-1"), "other": other}
-    await run.run(SPEC)
+    edges.tools = {"build": build, "other": other}
+    await LocalRun(edges, clock_ns=edges.clock).run(SPEC)
     (request,) = edges.hint_requests
     assert (request.tool, request.tool_result) == ("build", "linker: cannot find -lz")
     assert [message.origin for message in edges.model.requests[1]][-1] == "tool"
@@ -362,9 +367,9 @@ async def test_offered_selected_and_injected_are_reported_apart() -> None:
 @pytest.mark.parametrize(
     ("switches", "searched", "skipped"),
     [
-        (Switches(priming=False, activation=False), [], ["activation_off"]),
-        (Switches(priming=False, tool_failed=False), [], ["trigger_off"]),
-        (Switches(priming=False, shadow=True), ["tool.failed"], []),
+        (Switches(off=("task.priming",), activation=False), [], ["activation_off"]),
+        (Switches(off=("task.priming", "tool.failed")), [], ["trigger_off"]),
+        (Switches(off=("task.priming",), shadow=True), ["tool.failed"], []),
     ],
 )
 async def test_switches(switches: Switches, searched: list[str], skipped: list[str]) -> None:

@@ -12,13 +12,16 @@ from kernel.messages import (
     ApprovalDecided,
     CancelRequested,
     ContinueAsNew,
+    DelegateFinished,
     Finish,
     HintsArrived,
     Limits,
+    Member,
     ModelFailed,
     ModelReplied,
     Observation,
     OperationFinished,
+    QuestionAnswered,
     Resumed,
     RunPrepared,
     ToolFinished,
@@ -31,9 +34,11 @@ SAMPLES: dict[str, Observation] = {
     "RunPrepared": RunPrepared(9, ()),
     "ModelReplied": ModelReplied(9, 8, text="done"),
     "ModelFailed": ModelFailed(9, 8, "timeout", "no answer"),
-    "ToolFinished": ToolFinished(9, 8, "c1", "ok"),
+    "ToolFinished": ToolFinished(9, 8, "c3", "ok"),
     "OperationFinished": OperationFinished(9, "op-1", "ok"),
-    "ApprovalDecided": ApprovalDecided(9, "c1", True),
+    "ApprovalDecided": ApprovalDecided(9, "c3", True),
+    "QuestionAnswered": QuestionAnswered(9, "c1", "main"),
+    "DelegateFinished": DelegateFinished(9, "c2", "completed", "done"),
     "HintsArrived": HintsArrived(9, 8, ()),
     "CancelRequested": CancelRequested(9),
     "Resumed": Resumed(9),
@@ -44,13 +49,16 @@ def in_phase(phase: Phase) -> RunState:
     """A real state of each phase, reached by a run."""
     if phase == "preparing":
         return start(SPEC)[0]
-    run = CoreRun(replace(SPEC, approval_tools=("sql",), limits=Limits(turns_per_workflow=1)))
-    if phase in ("running", "searching"):
+    members = (Member("reviewer"),)
+    run = CoreRun(replace(SPEC, approval_tools=("sql",), limits=Limits(turns_per_workflow=1), members=members))
+    if phase in ("running", "approving", "waiting"):
+        last = {"running": "shell", "approving": "sql", "waiting": "update_plan"}[phase]
+        given = ("ask_human", {"question": "Which?"}), ("delegate", {"member": "reviewer", "task": "look"})
+        run.ask(*given, (last, {"steps": ["one"]}))
+    if phase == "searching":
         run.reply("shell")
     if phase == "searching":
         run.fail("c1", "fatal: no")
-    if phase == "approving":
-        run.reply("sql")
     if phase == "continuing":
         run.reply("shell")
         run.finish("c1")

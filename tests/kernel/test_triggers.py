@@ -7,12 +7,11 @@ import pytest
 
 from kernel.core.codec import from_json, to_json
 from kernel.core.state import RunState
-from kernel.core.triggers import RUNTIME_TRIGGERS, START_TRIGGERS
 from kernel.core.triggers.facts import Facts, Happened
 from kernel.core.triggers.mcp_first_call import McpFirstCall
 from kernel.core.triggers.priming import Priming
 from kernel.core.triggers.tool_failed import ToolFailed
-from kernel.messages import Limits, OperationFinished, Resumed, Switches, ToolStatus
+from kernel.messages import Limits, OperationFinished, Resumed, ToolStatus
 from tests.kernel.core_run import SPEC, CoreRun
 from tests.kernel.test_activation import told
 
@@ -61,15 +60,6 @@ def test_priming_is_for_the_start() -> None:
     assert not list(Priming().reasons(Facts((happened("failed", diagnostic="no"), happened("ok")))))
 
 
-@pytest.mark.parametrize("trigger", [*START_TRIGGERS, *RUNTIME_TRIGGERS], ids=lambda trigger: trigger.name)
-def test_every_trigger_has_a_switch_of_its_own(trigger: Any) -> None:
-    """Switched off is that trigger and no other."""
-    off = Switches(**{trigger.name.replace("task.", "").replace(".", "_"): False})
-    others = [other for other in (*START_TRIGGERS, *RUNTIME_TRIGGERS) if other is not trigger]
-    assert trigger.is_on(Switches()) and not trigger.is_on(off)
-    assert all(other.is_on(off) for other in others)
-
-
 def test_two_calls_of_one_server_are_judged_in_call_order() -> None:
     """Fail then success: only the failure. Success then fail: both, in that order."""
     run = CoreRun()
@@ -98,57 +88,42 @@ def test_a_first_call_that_failed_makes_the_server_met() -> None:
 # ---- background operations
 
 
-def started(run: CoreRun, tool: str = "shell") -> None:
+def started(run: CoreRun, tool: str = "build") -> str:
+    """Start an operation with the only call of a turn; return its id."""
     run.reply(tool)
-    run.finish("c1", operation_id="op-1")
+    return run.state.operations[-1].operation_id
 
 
-def ended(run: CoreRun, **fields: Any) -> OperationFinished:
-    return OperationFinished(run.tick(), "op-1", fields.pop("status", "failed"), **fields)
+def ended(run: CoreRun, operation_id: str, **fields: Any) -> OperationFinished:
+    return OperationFinished(run.tick(), operation_id, fields.pop("status", "failed"), **fields)
 
 
 @pytest.mark.parametrize("reports", [1, 2])
 def test_an_operation_fires_on_its_real_outcome_once(reports: int) -> None:
     """T57: nothing at the reply with the id; the failure, whenever it comes, is told and then searched for once."""
     run = CoreRun()
-    started(run)
-    assert run.state.phase == "calling"
+    operation = started(run)
+    assert run.state.phase == "calling" and not told(run, "activation.requested")
     for _ in range(reports):
-        run.see(ended(run, diagnostic="fatal: no -lz", error_class="link", effect="uncertain"))
+        run.see(ended(run, operation, diagnostic="fatal: no -lz", error_class="link", effect="uncertain"))
     run.reply("sql")
     run.finish("c1")
     (request,) = run.fetch().requests
     failed = next(event for event in run.reported() if event.type == "operation.failed")
-    assert (request.trigger, request.tool, request.source_event_id) == ("tool.failed", "shell", failed.event_id)
+    assert (request.trigger, request.tool, request.source_event_id) == ("tool.failed", "build", failed.event_id)
     (told_model,) = [append.message for append in run.state.appends if append.message.origin == "operation"]
     assert told_model.role == "context"
-    assert "op-1 of shell ended: failed, link. Its effect is uncertain. It may have taken effect" in told_model.text
+    assert f"{operation} of build ended: failed, link. Its effect is uncertain. It may have" in told_model.text
     assert told_model.text.endswith("fatal: no -lz")
     assert len(told(run, "operation.failed")) == 1
-
-
-def test_an_operation_that_ends_before_its_call_is_not_lost() -> None:
-    """The outcome may overtake the reply that names the operation: it waits for it."""
-    run = CoreRun()
-    run.reply("shell")
-    run.see(ended(run, diagnostic="fatal: no -lz"))
-    assert told(run, "operation.failed") == []
-    run.finish("c1", operation_id="op-1")
-    assert [event.type for event in run.reported()][-4:-1] == [
-        "operation.started",
-        "operation.failed",
-        "turn.completed",
-    ]
-    assert [request.tool_result for request in run.fetch().requests] == ["fatal: no -lz"]
-    assert run.state.early_outcomes == ()
 
 
 def test_an_operation_of_a_server_makes_it_met_when_it_ends() -> None:
     """The first success of a server may be that of an operation: it fires at the boundary after it ended."""
     run = CoreRun()
-    started(run, "git_status")
+    operation = started(run, "clone")
     assert run.state.activation.met_servers == ()
-    run.see(ended(run, status="ok", excerpt="cloned"))
+    run.see(ended(run, operation, status="ok", excerpt="cloned"))
     run.reply("shell")
     run.finish("c1")
     (request,) = run.fetch().requests
@@ -158,11 +133,11 @@ def test_an_operation_of_a_server_makes_it_met_when_it_ends() -> None:
 def test_an_operation_outlives_continue_as_new() -> None:
     """What was started before a new workflow run took over is told and searched for after it."""
     run = CoreRun(replace(SPEC, limits=Limits(turns_per_workflow=1)))
-    started(run)
+    operation = started(run)
     assert run.state.phase == "continuing"
     run.state = from_json(RunState, to_json(run.state))
     run.see(Resumed(run.tick()))
-    run.see(ended(run, diagnostic="fatal: no -lz"))
+    run.see(ended(run, operation, diagnostic="fatal: no -lz"))
     run.reply("sql")
     run.finish("c1")
     assert [request.tool_result for request in run.fetch().requests] == ["fatal: no -lz"]
@@ -172,5 +147,5 @@ def test_an_unknown_operation_changes_nothing() -> None:
     """The end of an operation nobody started is no news."""
     run = CoreRun()
     before = run.state
-    run.see(ended(run))
+    run.see(ended(run, "op-99"))
     assert run.state == before
