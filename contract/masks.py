@@ -33,6 +33,7 @@ _TEMP_NAME: Final = re.compile(
 )
 _TEMP_FOLDER: Final = re.compile(r"(?i)[/\\](?:tmp|temp|scratch)[/\\]$")
 _DIGIT: Final = re.compile(r"\d")
+_ID: Final = re.compile(r"[\d<]")
 _URL_WORD: Final = re.compile(r"[A-Za-z][\w.\-]{0,60}")
 _URL_ID: Final = re.compile(rf"{_UUID}|(?=[a-fA-F]{{0,64}}\d){_HEX}{{7,64}}|[\w.\-]*?\d{{4}}[\w.\-]*+")
 
@@ -68,7 +69,7 @@ def _random(name: str) -> bool:
 
 def _identifier(found: re.Match[str]) -> str:
     """Mask the value of an id key; a word without a digit is no id."""
-    return f"{found['key']}{found['join']}<id>" if _DIGIT.search(found["value"]) else found[0]
+    return f"{found['key']}{found['join']}<id>" if _ID.search(found["value"]) else found[0]
 
 
 _COUNTED: Final = ("worker", "thread", "pool", "process", "proc", "job", "task", "shard", "node", "pod", "attempt",
@@ -113,7 +114,7 @@ def _mask(may_hold: Callable[[str], bool], pattern: str, replacement: Replacemen
 # In any line.
 _OPEN: Final[tuple[Mask, ...]] = (
     _mask(_has("[REDACTED:"), r"\[REDACTED:[a-z_]{1,40}\]", "<secret>"),
-    _mask(_has("["), r"\[[=#>.\-* ]{3,120}\]", ""),
+    _mask(_has("["), r"\[(?:[=#>.\-* ]{3,120}|[=#> ][=#>.\-* ]{0,2})\]", ""),
     _mask(lambda line: not line.isascii(), r"[█▇▆▅▄▃▂▁▉▊▋▌▍▎▏░▒▓━╸╺⠁-⣿]{1,400}+ {0,200}+", ""),
     _mask(_has("%|"), r"\d{1,3}%\|[^|]{0,200}\|", "<n>%"),
     _mask(
@@ -168,17 +169,18 @@ _VARYING: Final[tuple[Mask, ...]] = (
     ),
     _mask(
         _has("h", "m", "s"),
-        rf"(?<![\w.,])(?:(?:(?:\d{{1,4}}(?:d|h|m(?!s))){{1,3}}(?:{_AMOUNT}m?s)?|{_AMOUNT} ?(?:ns|us|µs|ms|s|secs?|"
+        r"(?<![\w.,])(?<![A-Za-z]-)"
+        rf"(?:(?:(?:\d{{1,4}}(?:d|h|m(?!s))){{1,3}}(?:{_AMOUNT}m?s)?|{_AMOUNT} ?(?:ns|us|µs|ms|s|secs?|"
         r"seconds?|m|mins?|minutes?|h|hours?|days?))(?!\w) ?){1,4}+",
         "<duration> ",
     ),
     _mask(
         _has("B", "b", "K", "k", "M", "m", "G", "g", "T", "t", "/s"),
-        r"(?<![\w.,])\d{1,12}(?:[.,]\d{1,9})? ?"
+        r"(?<![\w.,])(?<![A-Za-z]-)\d{1,12}(?:[.,]\d{1,9})? ?"
         r"(?:(?:[KMGTkmgt](?:i?[Bb])?|bytes?|[Bb])(?:/s)?|[A-Za-z]{1,12}/s(?:ec)?)(?!\w)",
         "<size>",
     ),
-    _mask(_has("%"), r"(?<![\w.,])\d{1,3}(?:\.\d{1,3})? ?%", "<n>%"),
+    _mask(_has("%"), r"(?<![\w.,])(?<![A-Za-z]-)\d{1,3}(?:\.\d{1,3})? ?%", "<n>%"),
     _mask(_has("0x", "0X"), rf"(?<!\w)0[xX]{_HEX}{{1,40}}(?!\w)", "<hex>"),
     _mask(
         _has_a_long_word,
@@ -209,7 +211,7 @@ _KEYED: Final[tuple[Mask, ...]] = (
         _has("id", "ID", "Id", "oken", "OKEN"),
         r"(?P<key>(?:[_.-]|(?<![A-Za-z]))(?:id|ID|Id)|(?<=[a-z])I[dD]"
         r"|(?:request|trace|span|session|message|container|uu|gu)id|[Tt]oken|TOKEN)"
-        r"(?P<join>[\"']? ?[=:] ?[\"']?)(?P<value>[\w\-]{2,128}+)",
+        r"(?P<join>[\"']? ?[=:] ?[\"']?)(?P<value>[\w\-]{2,128}+|<(?:hex|uuid|trace|base64|id|n)>)",
         _identifier,
     ),
     _mask(_has("-", "_", "#"), r"(?<=[A-Za-z])(?P<join>[-_#])\d{1,12}(?!\w)", _counted),

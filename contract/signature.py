@@ -15,6 +15,7 @@ LINES_READ: Final = 400  # lines with something in them; 8 KB of real output hol
 _LINES_TRIED: Final = 12
 _WRAPPERS_TRIED: Final = 40
 
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _ESCAPES: Final = re.compile(
     r"(?:\x1b\][^\x07\x1b]{0,500}+(?:\x07|\x1b\\)?|\x1b\[[0-?]{0,32}+[ -/]{0,8}+[@-~]?|\x1b[@-Z\\-_]?|"
     r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f])++"
@@ -37,8 +38,11 @@ _WORDS: Final = (
     "rejected", "permission", "unauthorized", "unauthorised", "forbidden", "conflict", "out of memory", "killed",
     "segmentation", "not defined", "not installed", "not permitted", "not allowed",
 )  # fmt: skip
-# An error code, or an abort that is no --abort.
-_CODE: Final = re.compile(r"(?<![\w.\-])(?:(?:[A-Z]{1,6}-?\d{3,6}|E[A-Z]{4,14})(?!\w)|[Aa]bort|ABORT)")
+# An error code, or an abort that is no --abort. The boundary is looked at behind the first letter, so that the search
+# can jump from letter to letter.
+_CODE: Final = re.compile(
+    r"[A-Za](?<![\w.\-].)(?:(?<=[A-Z])(?:[A-Z]{0,5}-?\d{3,6}|(?<=E)[A-Z]{4,14})(?!\w)|(?<=[Aa])bort|(?<=A)BORT)"
+)
 _GENERIC: Final = re.compile(
     r"(?i)(?:see .{0,200}--help.{0,200}|(?:try|run) .{0,200}(?:--?help|--stacktrace|--verbose|--info|"
     r"--debug)\b.{0,200}|usage: .*|"
@@ -94,7 +98,8 @@ def signature(text: str) -> Iterator[str]:
 
 def _lines(text: str) -> list[str]:
     """Return the lines that hold something: without escapes, the last state of each progress line."""
-    text = _ESCAPES.sub("", text)
+    if _CONTROL.search(text):
+        text = _ESCAPES.sub("", text)
     if "\r" in text:
         lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.replace("\r\n", "\n").split("\n")]
     else:
@@ -126,12 +131,14 @@ def _streams(lines: list[str]) -> tuple[list[str], list[str]]:
 def _last_exception(lines: list[str]) -> list[str]:
     """Return the last exception line, with the line that completes it when it says nothing alone."""
     at = -1
-    in_traceback = False
+    frames = -1  # lines of the traceback that is being read
     for index, line in enumerate(lines):
         if _TRACEBACK in line:
-            in_traceback = True
-        elif in_traceback and not line.startswith((" ", "\t", "|")):
-            at, in_traceback = (index, False) if _RAISED.match(line[:READ_LIMIT].strip()) else (at, False)
+            frames = 0
+        elif frames >= 0 and line.startswith((" ", "\t", "|")):
+            frames += 1
+        elif frames > 0:
+            at, frames = (index if _RAISED.match(line[:READ_LIMIT].strip()) else at), -1
         elif _names_exception(line):
             at = index
     if at < 0:
