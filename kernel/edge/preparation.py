@@ -7,9 +7,11 @@ from dataclasses import asdict
 from contract.text import clip
 from kernel.core.codec import from_json
 from kernel.edge.clean_text import clean
+from kernel.edge.spec import spec_problem
 from kernel.edge.transcript import TranscriptStore
 from kernel.messages import Message, PrepareRun, RunPrepared
-from kernel.tools.registry import Toolbox
+from kernel.tools.catalogue import Catalogue
+from kernel.tools.registry import PreparedTools, Toolbox
 
 ERROR_LIMIT = 1_000  # code points of why a server or the run cannot be used
 
@@ -21,7 +23,8 @@ async def prepare(
     spec = command.spec
     record = await store.run_record(spec.run_id)
     if record is None:
-        tools = await toolbox.prepare(spec)
+        problem = spec_problem(spec)
+        tools = PreparedTools(Catalogue(()), error=problem) if problem else await toolbox.prepare(spec)
         await store.write(spec.run_id, 0, Message("system", spec.rules, "rules"))
         await store.write(spec.run_id, 1, Message("user", spec.task, "task"))
         prepared = RunPrepared(

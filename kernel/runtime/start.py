@@ -13,8 +13,10 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
+from kernel.core.codec import CodecError, from_json
 from kernel.drivers.scripted import DEMOS
-from kernel.messages import RunResult
+from kernel.edge.spec import spec_problem
+from kernel.messages import RunResult, RunSpec
 from kernel.runtime.config import TemporalConfig, temporal_config
 
 
@@ -35,11 +37,24 @@ def demo_spec(name: str, folder: Path = DEMOS) -> dict[str, Any]:
     return {"script": name, **spec}
 
 
+def checked(spec: dict[str, Any]) -> RunSpec:
+    """Return the spec as the kernel reads it. Raises StartError, which names the field."""
+    try:
+        read = from_json(RunSpec, json.dumps(spec))
+    except (CodecError, TypeError, ValueError) as error:
+        raise StartError(f"the spec is no RunSpec: {error}") from None
+    problem = spec_problem(read)
+    if problem:
+        raise StartError(f"the spec is refused: {problem}")
+    return read
+
+
 async def start_run(client: Client, config: TemporalConfig, spec: dict[str, Any]) -> str:
-    """Start a run of `spec` (fields of RunSpec) and return its id. Raises StartError when it exists or is refused."""
-    run_id = str(spec.get("run_id", ""))
-    if not run_id:
-        raise StartError("the spec names no run_id")
+    """Start a run of `spec` (fields of RunSpec) and return its id.
+
+    Raises StartError when it exists already or is refused; a spec that is wrong never enters workflow history.
+    """
+    run_id = checked(spec).run_id
     try:
         await client.start_workflow(
             "AgentRun",

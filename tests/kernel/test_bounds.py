@@ -16,12 +16,14 @@ from kernel.core.bounds import (
 from kernel.core.codec import from_json, to_json
 from kernel.core.state import ActivationState, RunState, Suppressed
 from kernel.messages import (
+    CallModel,
     ContinueAsNew,
     Finish,
     HintAnswer,
     HintsArrived,
     Limits,
     OperationFinished,
+    QuestionAnswered,
     Resumed,
     Switches,
 )
@@ -58,6 +60,20 @@ def test_a_turn_of_many_failures_stays_small(kind: str) -> None:
     assert max(size(state) for state in run.states) < STATE_BYTES
     assert max(size(state.activation) for state in run.states) < ACTIVATION_BYTES
     assert all("y" * 5_000 not in to_json(state) for state in run.states), "no full output is carried"
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_many_long_answers_stay_small(kind: str) -> None:
+    """Eight questions of one reply, each asked and answered at length: under 64 KB, and what is cut says so."""
+    run = CoreRun()
+    run.ask(*(("ask_human", {"question": f"{n}: {TEXTS[kind][:80]}"}) for n in range(8)))
+    for n in range(1, 9):
+        run.see(QuestionAnswered(run.tick(), f"c{n}", TEXTS[kind][:4_096]))
+    assert run.state.phase == "calling"
+    assert max(size(state) for state in run.states) < STATE_BYTES
+    (request,) = [command for command in run.commands if isinstance(command, CallModel)]
+    assert [append.seq for append in request.append] == list(range(3, 11))
+    assert "characters were left out" in request.append[-1].message.text
 
 
 def test_a_long_run_of_new_errors_stays_small() -> None:
