@@ -57,6 +57,8 @@ CLOSE_TIME: Final = timedelta(seconds=30)
 
 PREPARE_RETRY: Final = RetryPolicy(maximum_attempts=3)
 MODEL_RETRY: Final = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=5)
+# The activity does not execute a call with an effect twice: a second attempt finds the reply, or says what was lost.
+TOOL_RETRY: Final = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=2)
 SEND_RETRY: Final = RetryPolicy(
     initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=20), maximum_attempts=20
 )
@@ -101,7 +103,7 @@ async def call_model(command: CallModel) -> Observation:
 async def run_tool(command: RunTool) -> Observation:
     started_ns = workflow.time_ns()
     try:
-        return await act("run_tool", command, ToolFinished, start_to_close=TOOL_TIME, retry=ONCE)
+        return await act("run_tool", command, ToolFinished, start_to_close=TOOL_TIME, retry=TOOL_RETRY)
     except (ActivityError, ApplicationError) as error:
         unless_cancelled(error)
         return ToolFinished(
@@ -133,6 +135,7 @@ async def delegate(command: StartDelegate) -> Observation:
             result_type=RunResult,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
+            memo=workflow.memo(),
         )
     except (WorkflowAlreadyStartedError, ChildWorkflowError, ApplicationError) as error:
         return DelegateFinished(workflow.time_ns(), command.call_id, "failed", reason=why(error))
@@ -172,7 +175,11 @@ async def deliver(command: SendEvents) -> None:
 async def close(command: CloseTranscript) -> None:
     try:
         await workflow.execute_activity(
-            "close_transcript", command, retry_policy=PREPARE_RETRY, start_to_close_timeout=CLOSE_TIME
+            "close_transcript",
+            command,
+            retry_policy=PREPARE_RETRY,
+            start_to_close_timeout=CLOSE_TIME,
+            heartbeat_timeout=HEARTBEAT,
         )
     except ActivityError as error:
         workflow.logger.warning("the transcript was not closed: %s", why(error))
