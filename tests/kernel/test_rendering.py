@@ -101,28 +101,20 @@ def before_each_call(messages: list[Message]) -> list[list[Message]]:
 
 @given(HISTORIES)
 @PROPERTY
-def test_no_two_user_messages_in_a_row(messages: list[Message]) -> None:
-    """T45: in both forms the user never speaks twice in a row, in no request of the run."""
+def test_no_two_user_messages_and_replies_in_place(messages: list[Message]) -> None:
+    """T45: in no request of a run does the user speak twice in a row, and nothing stands between calls and replies."""
     for request in before_each_call(messages):
         check_history(request)
-        for rendered in (render_openai(request), render_blocks(request)):
-            roles = [message["role"] for message in rendered]
-            assert ("user", "user") not in zip(roles, roles[1:], strict=False)
-
-
-@given(HISTORIES)
-@PROPERTY
-def test_nothing_stands_between_calls_and_their_replies(messages: list[Message]) -> None:
-    """Each group of calls is followed at once by its replies: as messages, or as the first blocks of the next one."""
-    rendered = render_openai(messages)
-    for place, message in enumerate(rendered):
-        ids = [call["id"] for call in message.get("tool_calls", ())]
-        assert [after.get("tool_call_id") for after in rendered[place + 1 : place + 1 + len(ids)]] == ids
-    blocks = [*render_blocks(messages), {"role": "", "content": []}]
-    for message, after in zip(blocks, blocks[1:], strict=False):
-        ids = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
-        assert [block["tool_use_id"] for block in after["content"] if block["type"] == "tool_result"] == ids
-        assert [block["type"] for block in after["content"][: len(ids)]] == ["tool_result"] * len(ids)
+        rendered, blocks = render_openai(request), render_blocks(request)
+        for form in (rendered, blocks):
+            assert ("user", "user") not in pairwise(message["role"] for message in form)
+        for place, message in enumerate(rendered):
+            ids = [call["id"] for call in message.get("tool_calls", ())]
+            assert [after.get("tool_call_id") for after in rendered[place + 1 : place + 1 + len(ids)]] == ids
+        for message, after in pairwise([*blocks, {"role": "", "content": []}]):
+            ids = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
+            assert [block["tool_use_id"] for block in after["content"] if block["type"] == "tool_result"] == ids
+            assert [block["type"] for block in after["content"][: len(ids)]] == ["tool_result"] * len(ids)
 
 
 @given(HISTORIES)
