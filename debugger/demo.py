@@ -70,7 +70,7 @@ class Demo:
             tasks = read_demo_tasks()
             due = [task for task in tasks if again or not self._numbers(task)]
             together = [task for task in due if not task.pause_hints]
-            started = [start_run(self._runtime, self._spec(task)) for task in together]
+            started = [start_run(self._runtime, self._spec(task), self._project) for task in together]
             for run_id in started:
                 self._follow(run_id)
             for task in due:
@@ -90,7 +90,7 @@ class Demo:
             self._mark.unlink(missing_ok=True)
 
     def _run_paused(self, task: DemoTask) -> None:
-        run_id = start_run(self._runtime, self._spec(task))
+        run_id = start_run(self._runtime, self._spec(task), self._project)
         try:
             self._await_activation(run_id)
             self._mark.touch()

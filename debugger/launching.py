@@ -10,6 +10,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 WORKFLOW = "AgentRun"
+PROJECT_MEMO = "project"  # the memo entry with the slug of the project a run was started for
 
 
 class LaunchError(Exception):
@@ -25,12 +26,14 @@ class Runtime:
     task_queue: str
 
 
-def start_run(runtime: Runtime, spec: Mapping[str, object]) -> str:
+def start_run(runtime: Runtime, spec: Mapping[str, object], project: str = "") -> str:
     """Start one run of `spec` (the fields of the kernel's RunSpec) and return its run id, which `spec` names.
 
-    A run of that id that was started before is left as it is. Raises LaunchError when Temporal refuses.
+    `project` is the slug of the project it is started for: only that project's people can answer and cancel it from
+    its page, and without one nobody can. A run of that id that was started before for the same project is left as it
+    is. Raises LaunchError when Temporal refuses, or when the id is taken by a run of another project.
     """
-    return asyncio.run(_start_run(runtime, spec))
+    return asyncio.run(_start_run(runtime, spec, project))
 
 
 def wait_for_run(runtime: Runtime, run_id: str, seconds: float) -> str:
@@ -45,7 +48,7 @@ async def _connect(runtime: Runtime) -> Client:
         raise LaunchError(f"Temporal at {runtime.address} does not answer: {error}") from error
 
 
-async def _start_run(runtime: Runtime, spec: Mapping[str, object]) -> str:
+async def _start_run(runtime: Runtime, spec: Mapping[str, object], project: str) -> str:
     run_id = spec.get("run_id")
     if not isinstance(run_id, str) or not run_id:
         raise LaunchError("the spec names no run_id: give it a non-empty text")
@@ -57,12 +60,24 @@ async def _start_run(runtime: Runtime, spec: Mapping[str, object]) -> str:
             id=run_id,
             task_queue=runtime.task_queue,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            memo={PROJECT_MEMO: project} if project else None,
         )
     except WorkflowAlreadyStartedError:
-        return run_id
+        await _refuse_foreign(client, run_id, project)
     except RPCError as error:
         raise LaunchError(f"Temporal refused run {run_id}: {error}") from error
     return run_id
+
+
+async def _refuse_foreign(client: Client, run_id: str, project: str) -> None:
+    """Raise LaunchError unless the run that has the id already was started for the same project."""
+    try:
+        found = await client.get_workflow_handle(run_id).describe()
+        owner = await found.memo_value(PROJECT_MEMO, default="")
+    except RPCError as error:
+        raise LaunchError(f"Temporal does not tell whose run {run_id} is: {error}") from error
+    if owner != project:
+        raise LaunchError(f"the run id {run_id} is taken: give another one")
 
 
 async def _wait_for_run(runtime: Runtime, run_id: str, seconds: float) -> str:

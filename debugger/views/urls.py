@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path, register_converter
 
-from debugger.views import event_detail, keys, run_detail, run_list, sign_in, why
+from debugger.views import driving, event_detail, keys, run_detail, run_list, sign_in, why
 
 
 class IdConverter:
@@ -35,6 +35,9 @@ urlpatterns: list[URLPattern] = [
     path("<slug:project>/runs/rows/latest/", run_list.run_list_rows, name="run-list-rows"),
     path("<slug:project>/runs/<id:run_id>/", run_detail.run_detail, name="run-detail"),
     path("<slug:project>/runs/<id:run_id>/rows/", run_detail.run_rows, name="run-rows"),
+    path("<slug:project>/runs/<id:run_id>/waiting/", driving.waiting, name="run-waiting"),
+    path("<slug:project>/runs/<id:run_id>/waiting/answer/", driving.answer_ask, name="run-answer"),
+    path("<slug:project>/runs/<id:run_id>/cancel/", driving.cancel, name="run-cancel"),
     path("<slug:project>/runs/<id:run_id>/activations/<id:activation_id>/", why.why, name="why"),
     path("<slug:project>/runs/<id:run_id>/events/<id:event_id>/", event_detail.event_detail, name="event-detail"),
     path("<slug:project>/runs/<id:run_id>/events/<id:event_id>/data/", event_detail.event_data, name="event-data"),
