@@ -43,8 +43,10 @@ def allowed(phase: Phase, observation: str) -> tuple[Phase, ...]:
 
 
 def diagram() -> str:
-    """Return the table as a Mermaid state diagram."""
-    lines = ["stateDiagram-v2", "    [*] --> preparing"]
+    """Return the table as a Mermaid state diagram, one arrow for all observations that may lead the same way."""
+    arrows: dict[tuple[Phase, Phase], list[str]] = {}
     for (phase, observation), targets in TABLE.items():
-        lines += [f"    {phase} --> {target}: {observation}" for target in targets]
-    return "\n".join([*lines, "    finished --> [*]"])
+        for target in targets:
+            arrows.setdefault((phase, target), []).append(observation)
+    lines = [f"    {phase} --> {target}: {', '.join(names)}" for (phase, target), names in arrows.items()]
+    return "\n".join(["stateDiagram-v2", "    [*] --> preparing", *lines, "    finished --> [*]"])
