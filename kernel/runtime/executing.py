@@ -57,8 +57,8 @@ CLOSE_TIME: Final = timedelta(seconds=30)
 
 PREPARE_RETRY: Final = RetryPolicy(maximum_attempts=3)
 MODEL_RETRY: Final = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=5)
-# The activity does not execute a call with an effect twice: a second attempt finds the reply, or says what was lost.
-TOOL_RETRY: Final = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=2)
+# The activity does not execute a call with an effect twice: another attempt finds the reply, or says what was lost.
+TOOL_RETRY: Final = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)
 SEND_RETRY: Final = RetryPolicy(
     initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=20), maximum_attempts=20
 )
