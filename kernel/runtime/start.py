@@ -5,6 +5,8 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
+from contract.text import clip
 from kernel.core.codec import CodecError, from_json
 from kernel.drivers.scripted import DEMOS
 from kernel.edge.spec import spec_problem
@@ -35,6 +38,54 @@ def demo_spec(name: str, folder: Path = DEMOS) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StartError(f"{path} is no demo file: {error!r}") from None
     return {"script": name, **spec}
+
+
+def with_settings(spec: dict[str, Any], settings: Sequence[str]) -> dict[str, Any]:
+    """Return the spec with each setting `PATH=VALUE` in its place, objects on the way made where there are none.
+
+    A part of PATH is the name of a field or the number of a list's entry; VALUE is JSON, or a text where it is none.
+    Raises StartError for a path that leads nowhere. Whether the kernel knows such a field, `checked` says.
+    """
+    changed: dict[str, Any] = deepcopy(spec)
+    for setting in settings:
+        path, equals, value = setting.partition("=")
+        if not equals or not all(path.split(".")):
+            raise StartError(f"--set {setting}: write it as PATH=VALUE, for example limits.max_turns=5")
+        *way, last = path.split(".")
+        place: Any = changed
+        for part in way:
+            place = _into(place, part, path)
+        _put(place, last, _read(value), path)
+    return changed
+
+
+def _read(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _into(place: Any, part: str, path: str) -> Any:
+    if isinstance(place, dict):
+        return place.setdefault(part, {})
+    return place[_index(place, part, path)]
+
+
+def _put(place: Any, part: str, value: Any, path: str) -> None:
+    if isinstance(place, dict):
+        place[part] = value
+    else:
+        place[_index(place, part, path)] = value
+
+
+def _index(place: Any, part: str, path: str) -> int:
+    """Return the number of a list's entry. Raises StartError when `place` is no list or has no such entry."""
+    if not isinstance(place, list):
+        raise StartError(f"--set {path}: there is no {part!r} to set, as what holds it is {clip(json.dumps(place), 80)}")
+    if not part.isascii() or not part.isdigit() or int(part) >= len(place):
+        raise StartError(f"--set {path}: {part!r} is no entry of a list of {len(place)}; entries count from 0")
+    return int(part)
 
 
 def checked(spec: dict[str, Any]) -> RunSpec:
@@ -77,11 +128,15 @@ async def main(arguments: list[str]) -> int:
     what.add_argument("--demo", help="name of a demo task")
     what.add_argument("--spec", type=Path, help="file with the fields of a RunSpec as JSON")
     parser.add_argument("--run-id", help="id of the run; made from the name and the time when absent")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="PATH=VALUE", help="set a field of the spec: switches.shadow=true"
+    )
     parser.add_argument("--wait", action="store_true", help="wait for the end and print it")
     options = parser.parse_args(arguments)
     config = temporal_config()
     try:
         spec = demo_spec(options.demo) if options.demo else dict(json.loads(options.spec.read_text()))
+        spec = with_settings(spec, options.set)
         name = options.demo or options.spec.stem
         spec["run_id"] = options.run_id or spec.get("run_id") or f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
         client = await Client.connect(config.address, namespace=config.namespace)

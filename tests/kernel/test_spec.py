@@ -8,7 +8,7 @@ import pytest
 from kernel.edge.spec import spec_problem
 from kernel.messages import Holdout, Limits, McpServer, Member, RunSpec, Switches
 from kernel.runtime.local import LocalRun
-from kernel.runtime.start import StartError, checked
+from kernel.runtime.start import StartError, checked, demo_spec, with_settings
 from kernel.testing import MemoryEdges, ScriptedModel
 
 SPEC = RunSpec("r-1", "Build it")
@@ -69,3 +69,35 @@ def test_a_spec_that_is_none_is_not_started(spec: dict[str, Any], text: str) -> 
     """What was read from a file is checked as a whole before Temporal sees it."""
     with pytest.raises(StartError, match=text.replace(".", r"\.")):
         checked(spec)
+
+
+def test_settings_change_a_demo_and_leave_its_file_alone() -> None:
+    """A dotted path reaches fields that the spec does not name yet and entries of lists; what is no JSON is text."""
+    spec = demo_spec("review-history")
+    settings = ("switches.shadow=true", "limits.turns_per_workflow=1", "task=a=b", "mcp_servers.0.key=repo")
+    changed = with_settings(spec, settings)
+    read = checked({**changed, "run_id": "r-1"})
+    assert (read.switches.shadow, read.limits.turns_per_workflow, read.task) == (True, 1, "a=b")
+    assert (read.mcp_servers[0].key, read.mcp_servers[0].command) == ("repo", "mcp-server-git")
+    assert spec == demo_spec("review-history"), "what was given is not changed"
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("switches.shadow", "--set switches.shadow: write it as PATH=VALUE"),
+        ("=1", "--set =1: write it as PATH=VALUE"),
+        ("limits..max_turns=1", "write it as PATH=VALUE"),
+        ("task.length=1", "--set task.length: there is no 'length' to set, as what holds it is \"Say"),
+        ("mcp_servers.1.key=git", "--set mcp_servers.1.key: '1' is no entry of a list of 1"),
+        ("mcp_servers.first=1", "'first' is no entry of a list of 1"),
+        ("switches.shade=true", "unknown field shade"),
+        ("limits.max_turns=many", "max_turns: expected int"),
+        ("holdout.share=0.5", "holdout.salt is empty"),
+    ],
+)
+def test_a_setting_that_fits_nowhere_is_named(setting: str, text: str) -> None:
+    """The error has the path, or the field that the kernel does not know."""
+    with pytest.raises(StartError) as caught:
+        checked({**with_settings(demo_spec("review-history"), [setting]), "run_id": "r-1"})
+    assert text in str(caught.value)
