@@ -52,11 +52,9 @@ def open_calls(step: Step, observed: ModelReplied) -> None:
         kept = _kept(step.state, seen, room)
         room -= len(kept.arguments.encode("utf-8", "replace"))
         duplicate = any(other.seen.digest == seen.digest for other in calls)
-        call = Call(kept, first + index, duplicate=duplicate)
-        ids = call_ids(step.state, call)
-        caused_by = step.state.call_event_id
+        ids, caused_by = call_ids(step.state, seen), step.state.call_event_id
         event_id = step.emit("tool.requested", observed.at_ns, {"arguments": seen.excerpt}, caused_by=caused_by, **ids)
-        calls.append(replace(call, requested_event_id=event_id))
+        calls.append(Call(kept, first + index, event_id, duplicate=duplicate))
     step.set(calls=tuple(calls), next_seq=first + len(calls))
     advance(step, observed.at_ns)
 
@@ -69,7 +67,7 @@ def _kept(state: RunState, seen: CallSeen, room: int) -> CallSeen:
     arguments = "" if malformed else seen.arguments
     if len(arguments.encode("utf-8", "replace")) > room:
         arguments, malformed = "", f"together with those before them they are over {ARGUMENTS_BYTES} bytes"
-    return replace(seen, excerpt=excerpt, malformed=malformed, arguments=arguments)
+    return CallSeen(seen.call_id, seen.name, seen.digest, excerpt, malformed, arguments)
 
 
 def advance(step: Step, at_ns: int) -> None:
@@ -107,7 +105,7 @@ def _run(step: Step, call: Call) -> None:
 def update_plan(step: Step, at_ns: int, call: Call) -> None:
     """Report the plan as the model has it now; it is kept nowhere else."""
     steps = [str(one) for one in json.loads(call.seen.arguments)["steps"]]
-    ids = call_ids(step.state, call)
+    ids = call_ids(step.state, call.seen)
     step.emit("plan.updated", at_ns, {"plan": steps}, caused_by=call.requested_event_id, **ids)
     answer(step, at_ns, call, f"The plan was noted; it has {len(steps)} steps.")
 
@@ -128,15 +126,19 @@ def finish_call(step: Step, observed: ToolFinished) -> None:
         raise IllegalObservation(f"ToolFinished for {observed.call_id!r}, which is not running")
     if not observed.reply_written:
         reply(step, call, lost_reply(call.seen.name, observed.effect), "refusal")
+    situation = failure_situation(step.state, call.seen.name, observed)
+    diagnostic, excerpt = _texts(step.state, call, observed)
     settled = replace(
         call,
         outcome=observed.status,
+        outcome_event_id=_report_outcome(step, call, observed, situation),
         executed=True,
         error_class=observed.error_class,
-        situation=failure_situation(step.state, call.seen.name, observed),
+        diagnostic=diagnostic,
+        excerpt=excerpt,
+        situation=situation,
     )
-    settled = replace(settled, outcome_event_id=_report_outcome(step, settled, observed))
-    settle(step, _with_text(step.state, settled, observed), observed.at_ns)
+    settle(step, settled, observed.at_ns)
 
 
 def failure_situation(state: RunState, name: str, observed: ToolFinished) -> Situation:
@@ -147,16 +149,16 @@ def failure_situation(state: RunState, name: str, observed: ToolFinished) -> Sit
     return situation_of(TOOL_FAILED, scope, observed.error_class, observed.diagnostic)
 
 
-def _with_text(state: RunState, settled: Call, observed: ToolFinished) -> Call:
-    """Return the call with what of its texts triggers may search with, within the room of the turn.
+def _texts(state: RunState, call: Call, observed: ToolFinished) -> tuple[str, str]:
+    """Return what of a call's diagnostic and result triggers may search with, within the room of the turn.
 
     A success is searched with only where it may be the first of its server; else its first words are kept.
     """
     room = room_for_text(state.calls, state.ended_operations)
     if observed.diagnostic:
-        return replace(settled, diagnostic=clip_bytes(observed.diagnostic, room))
-    limit = room if first_use(state, settled.seen.name) else LEAST_TEXT_BYTES
-    return replace(settled, excerpt=clip_bytes(observed.excerpt, limit))
+        return clip_bytes(observed.diagnostic, room), ""
+    limit = room if first_use(state, call.seen.name) else LEAST_TEXT_BYTES
+    return "", clip_bytes(observed.excerpt, limit)
 
 
 def first_use(state: RunState, name: str) -> bool:
@@ -165,7 +167,7 @@ def first_use(state: RunState, name: str) -> bool:
     return server is not None and server not in state.activation.met_servers
 
 
-def _report_outcome(step: Step, call: Call, observed: ToolFinished) -> str:
+def _report_outcome(step: Step, call: Call, observed: ToolFinished, situation: Situation) -> str:
     data = {
         "status": observed.status,
         "duration_ms": (observed.at_ns - observed.started_ns) / 1e6,
@@ -175,7 +177,7 @@ def _report_outcome(step: Step, call: Call, observed: ToolFinished) -> str:
     kind = OUTCOME_EVENTS.get(observed.status, "tool.blocked")
     if kind == "tool.completed":
         return emit_outcome(step, observed.at_ns, call, kind, {**data, "result": observed.excerpt})
-    text = {"detail": observed.diagnostic, **situation_data(call.situation)}
+    text = {"detail": observed.diagnostic, **situation_data(situation)}
     return emit_outcome(step, observed.at_ns, call, kind, {**data, **text})
 
 

@@ -46,7 +46,7 @@ def start_delegate(step: Step, at_ns: int, call: Call) -> None:
     step.set(delegates=state.delegates + 1)
     child = child_spec(spec, member, task, step.state.delegates)
     data = {"child_run_id": child.run_id, "member": name, "task": clip(task, RESULT_LIMIT)}
-    step.emit("delegate.started", at_ns, data, caused_by=call.requested_event_id, **call_ids(state, call))
+    step.emit("delegate.started", at_ns, data, caused_by=call.requested_event_id, **call_ids(state, call.seen))
     step.do(StartDelegate(spec.run_id, call.seen.call_id, child))
     wait(step, call, child.run_id)
 
@@ -131,5 +131,5 @@ def report_end(step: Step, at_ns: int, call: Call, status: str, answered: str = 
         "answer": clip(answered, RESULT_LIMIT) or None,
         "reason": clip(reason, RESULT_LIMIT) or None,
     }
-    ids = call_ids(step.state, call)
+    ids = call_ids(step.state, call.seen)
     step.emit("delegate.finished", at_ns, data, caused_by=call.requested_event_id, **ids)

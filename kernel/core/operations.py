@@ -34,7 +34,7 @@ def start_operation(step: Step, at_ns: int, call: Call) -> None:
         text = f"{limit} operations are under way already, which is the limit. Await one first. Nothing was executed."
         refuse(step, at_ns, call, "denied", "operation_limit", text)
         return
-    ids = call_ids(state, call)
+    ids = call_ids(state, call.seen)
     operation = Operation(f"op-{call.reply_seq}", call.seen.call_id, name, ids["mcp_server"])
     step.set(operations=(*state.operations, operation))
     step.emit("operation.started", at_ns, caused_by=call.requested_event_id, **_ids(operation))

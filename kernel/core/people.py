@@ -26,7 +26,7 @@ def ask_approval(step: Step, at_ns: int, call: Call) -> None:
     """Ask whether a call may run; the calls after it wait as well."""
     spec, seen = step.state.spec, call.seen
     question = f"Run {seen.name} with {seen.excerpt}?"
-    ids = call_ids(step.state, call)
+    ids = call_ids(step.state, call.seen)
     step.emit("approval.requested", at_ns, {"question": question}, caused_by=call.requested_event_id, **ids)
     step.do(AskApproval(spec.run_id, seen.call_id, seen.name, seen.excerpt, spec.limits.person_timeout_ms))
     step.set(phase="approving")
@@ -44,7 +44,7 @@ def decide_approval(step: Step, observed: ApprovalDecided) -> None:
         "timed_out": observed.timed_out or None,
     }
     caused_by = call.requested_event_id
-    step.emit("approval.decided", observed.at_ns, decision, caused_by=caused_by, **call_ids(step.state, call))
+    step.emit("approval.decided", observed.at_ns, decision, caused_by=caused_by, **call_ids(step.state, call.seen))
     if observed.approved and not observed.timed_out:
         settle(step, replace(call, approved=True))
         return
@@ -62,7 +62,7 @@ def ask_question(step: Step, at_ns: int, call: Call) -> None:
     """Put a question to a person; the calls after it go on, the turn does not."""
     spec = step.state.spec
     question = clip(str(json.loads(call.seen.arguments)["question"]), TEXT_LIMIT)
-    ids = call_ids(step.state, call)
+    ids = call_ids(step.state, call.seen)
     step.emit("human.asked", at_ns, {"question": question}, caused_by=call.requested_event_id, **ids)
     step.do(AskQuestion(spec.run_id, call.seen.call_id, question, spec.limits.person_timeout_ms))
     wait(step, call, question)
@@ -75,7 +75,7 @@ def take_answer(step: Step, observed: QuestionAnswered) -> None:
     text = clip(redact(observed.text)[0], TEXT_LIMIT)
     data = {"timed_out": True} if observed.timed_out else {"answer": text, "by": observed.by or None}
     caused_by = call.requested_event_id
-    step.emit("human.answered", observed.at_ns, data, caused_by=caused_by, **call_ids(step.state, call))
+    step.emit("human.answered", observed.at_ns, data, caused_by=caused_by, **call_ids(step.state, call.seen))
     if observed.timed_out:
         refuse(step, observed.at_ns, call, "denied", "question_unanswered", "No person answered in time.")
         return

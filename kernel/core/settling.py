@@ -13,7 +13,7 @@ from kernel.core.bounds import LEAST_TEXT_BYTES, REPLIES_BYTES, clip_bytes
 from kernel.core.state import Call, RunState
 from kernel.core.step import Step
 from kernel.core.transitions import IllegalObservation
-from kernel.messages import Append, Effect, Message, ToolKind, ToolSpec, ToolStatus
+from kernel.messages import Append, CallSeen, Effect, Message, ToolKind, ToolSpec, ToolStatus
 
 CHECK_FIRST: Final = "It may have taken effect: check before you do anything consequential again."
 OUTCOME_EVENTS: Final = {"ok": "tool.completed", "failed": "tool.failed", "timed_out": "tool.failed"}
@@ -61,10 +61,9 @@ def waiting_call(state: RunState, call_id: str, kind: ToolKind) -> Call:
     raise IllegalObservation(f"no {kind} call {call_id!r} waits for a reply")
 
 
-def call_ids(state: RunState, call: Call) -> dict[str, Any]:
+def call_ids(state: RunState, seen: CallSeen) -> dict[str, Any]:
     """Return the envelope ids of an event about a call."""
-    name = call.seen.name
-    return {"call_id": call.seen.call_id, "tool": name, "mcp_server": server_of(state, name)}
+    return {"call_id": seen.call_id, "tool": seen.name, "mcp_server": server_of(state, seen.name)}
 
 
 def wait(step: Step, call: Call, subject: str = "") -> None:
@@ -98,7 +97,7 @@ def reply(step: Step, call: Call, text: str, origin: Any) -> None:
 
 
 def emit_outcome(step: Step, at_ns: int, call: Call, kind: str, data: Mapping[str, Any], **ids: Any) -> str:
-    envelope = {**call_ids(step.state, call), **ids}
+    envelope = {**call_ids(step.state, call.seen), **ids}
     return step.emit(kind, at_ns, data, caused_by=call.requested_event_id, **envelope)
 
 

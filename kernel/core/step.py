@@ -3,21 +3,25 @@
 import json
 from collections.abc import Mapping
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any, Final
 
 from kernel.core.bounds import ENVELOPE_BYTES, EVENTS_BYTES
 from kernel.core.state import RunState
 from kernel.messages import Command, Event, SendEvents
 
-STATE_FIELDS: Final = tuple(field.name for field in fields(RunState))
+_NAMES: Final = tuple(field.name for field in fields(RunState))
+_READ: Final = attrgetter(*_NAMES)
+_WRITE: Final = {name: getattr(RunState, name).__set__ for name in _NAMES}  # past the guard of a frozen dataclass
+_WRITERS: Final = tuple(_WRITE.values())
 encode: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def copied(state: RunState) -> RunState:
     """Return a state of its own with the same content."""
     copy = object.__new__(RunState)
-    for name in STATE_FIELDS:
-        object.__setattr__(copy, name, getattr(state, name))
+    for write, value in zip(_WRITERS, _READ(state), strict=True):
+        write(copy, value)
     return copy
 
 
@@ -34,7 +38,7 @@ class Step:
 
     def set(self, **changes: Any) -> None:
         for name, value in changes.items():
-            object.__setattr__(self.state, name, value)
+            _WRITE[name](self.state, value)
 
     def do(self, command: Command) -> None:
         self.commands.append(command)
