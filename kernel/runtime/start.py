@@ -82,7 +82,8 @@ def _put(place: Any, part: str, value: Any, path: str) -> None:
 def _index(place: Any, part: str, path: str) -> int:
     """Return the number of a list's entry. Raises StartError when `place` is no list or has no such entry."""
     if not isinstance(place, list):
-        raise StartError(f"--set {path}: there is no {part!r} to set, as what holds it is {clip(json.dumps(place), 80)}")
+        held = clip(json.dumps(place), 80)
+        raise StartError(f"--set {path}: there is no {part!r} to set, as what would hold it is {held}")
     if not part.isascii() or not part.isdigit() or int(part) >= len(place):
         raise StartError(f"--set {path}: {part!r} is no entry of a list of {len(place)}; entries count from 0")
     return int(part)

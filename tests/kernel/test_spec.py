@@ -88,7 +88,7 @@ def test_settings_change_a_demo_and_leave_its_file_alone() -> None:
         ("switches.shadow", "--set switches.shadow: write it as PATH=VALUE"),
         ("=1", "--set =1: write it as PATH=VALUE"),
         ("limits..max_turns=1", "write it as PATH=VALUE"),
-        ("task.length=1", "--set task.length: there is no 'length' to set, as what holds it is \"Say"),
+        ("task.length=1", "--set task.length: there is no 'length' to set, as what would hold it is \"Say"),
         ("mcp_servers.1.key=git", "--set mcp_servers.1.key: '1' is no entry of a list of 1"),
         ("mcp_servers.first=1", "'first' is no entry of a list of 1"),
         ("switches.shade=true", "unknown field shade"),
