@@ -38,6 +38,10 @@ SAME = [
     ("/home/ann/proj/src/app.py:42:7: error: expected an indented block",
      "/builds/9/src/app.py:7:1: error: expected an indented block"),
     ("C:\\Users\\ann\\src\\app.py:3: SyntaxError: invalid syntax", "D:\\ci\\app.py:90: SyntaxError: invalid syntax"),
+    ("app.c:3: error: bad", "app.c:42:7: error: bad"),
+    ("make: /tmp/ci/Makefile: failed", "make: /home/ann/work/Makefile: failed"),
+    ("cannot read file:///home/ann/app.js:12:5", "cannot read file:///srv/x/app.js:9"),
+    ("error: bad" + " " * 600 + "flag", "error: bad flag"),
     # two shells
     ("zsh:1: command not found: timeout", "bash: line 1: timeout: command not found"),
     ("/bin/sh: 1: timeout: not found", "-bash: timeout: command not found"),
@@ -118,6 +122,10 @@ OTHER_CLASS = [
     ("error: no method Fee::add()", "error: no method Fee::bad()"),
     ("sha256 mismatch, failed", "sha512 mismatch, failed"),
     ("KeyError: x\n", "ValueError: x\n"),
+    ("invalid Decimal 10", "invalid Marker 10"),
+    ("/usr/bin/md5sum: failed", "/usr/bin/sha256sum: failed"),
+    ("no match for foo==1.2.3.4", "no match for foo==1.2.3.5"),
+    ("invalid: a1b", "invalid: c2d"),
     ("usage: git bisect [help|start]", "usage: git stash list"),
 ]  # fmt: skip
 
