@@ -15,6 +15,7 @@ SHORT: Final = 256  # code points
 SHORT_TEXTS: Final = 4_096  # remembered
 LONG: Final = 20_000  # code points; a longer text is not remembered
 LONG_TEXTS: Final = 64
+FLAT: Final = 2  # objects inside one another
 
 _short: dict[str, None] = {}
 _long: dict[str, None] = {}
@@ -32,8 +33,11 @@ def clean(text: str) -> str:
     return cleaned
 
 
-def clean_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON object without its secrets; names count as they do in contract.redaction.redact_value."""
+def clean_fields(fields: dict[str, Any], depth: int = 0) -> dict[str, Any]:
+    """Return a JSON object without its secrets; names count as they do in contract.redaction.redact_value.
+
+    `depth` says how deep the object stands in another; what stands deep is left to that function, which never recurses.
+    """
     cleaned: dict[str, Any] = {}
     if "value" in fields or not all(map(_is_plain, fields)):
         cleaned = redact_value(fields)[0]
@@ -41,6 +45,8 @@ def clean_fields(fields: dict[str, Any]) -> dict[str, Any]:
         for name, value in fields.items():
             if isinstance(value, str):
                 value = clean(value)
+            elif isinstance(value, dict) and depth < FLAT:
+                value = clean_fields(value, depth + 1)
             elif isinstance(value, dict | list):
                 value = redact_value(value)[0]
             cleaned[name] = value

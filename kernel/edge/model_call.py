@@ -6,6 +6,7 @@ The core is told what it decides by: digests, short excerpts, counts. Texts stay
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring_ascii as quoted
 from typing import Final
 
 from contract.redaction import redact_value
@@ -36,7 +37,6 @@ EXCERPT_LIMIT: Final = 500  # code points of a call's arguments that leave the t
 ARGUMENTS_LIMIT: Final = 4_096  # code points of the arguments of a call that the core answers itself
 ANSWERED_BY_CORE: Final = ("await_operation", "ask_human", "plan", "delegate")  # kinds whose arguments the core reads
 ERROR_LIMIT: Final = 1_000
-_json: Final = json.JSONEncoder().encode
 _sorted_json: Final = json.JSONEncoder(sort_keys=True).encode
 # Failures found before anything was sent: what stood in that request reached nobody and is not reported as injected.
 NEVER_SENT: Final = ("unknown_agent", "model_not_named", "script_invalid")
@@ -120,7 +120,7 @@ def see(call: ToolCall, catalogue: Catalogue) -> CallSeen:
         meaning = _sorted_json(json.loads(call.arguments or "{}"))
     except (ValueError, RecursionError):
         meaning = call.arguments
-    digest = hashlib.sha256(_json([call.name, meaning]).encode()).hexdigest()
+    digest = hashlib.sha256(f"[{quoted(call.name)}, {quoted(meaning)}]".encode()).hexdigest()
     excerpt = safe(call.arguments, EXCERPT_LIMIT)
     arguments = ""
     if entry is not None and entry.kind in ANSWERED_BY_CORE and not problem:

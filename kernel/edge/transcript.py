@@ -18,6 +18,7 @@ from psycopg_pool import AsyncConnectionPool
 from kernel.core.codec import to_json
 from kernel.messages import Append, Message, ToolCall
 
+GONE: Final = "a row that was in the way of a write is gone: transcripts are append-only"
 SCHEMA_LOCK: Final = 0x7465_6D70  # any number, the same in every worker
 SCHEMA: Final = """
 CREATE SCHEMA IF NOT EXISTS kernel;
@@ -142,14 +143,18 @@ class PostgresTranscript:
         return cls(pool)
 
     async def write(self, run_id: str, seq: int, message: Message, outcome: str = "") -> Entry:
-        row = await self._first_write(
-            "INSERT INTO kernel.message (run_id, seq, message, outcome) VALUES (%s, %s, %s, %s)"
-            " ON CONFLICT DO NOTHING RETURNING message, outcome",
-            (run_id, seq, message_to_json(message), _ascii(outcome)),
-            "SELECT message, outcome FROM kernel.message WHERE run_id = %s AND seq = %s",
-            (run_id, seq),
+        insert = (
+            "INSERT INTO kernel.message (run_id, seq, message, outcome) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
         )
-        return Entry(message_from_json(row[0]), row[1])
+        kept = _ascii(outcome)
+        async with self._pool.connection() as connection:
+            written = await connection.execute(insert, (run_id, seq, message_to_json(message), kept))
+        if written.rowcount == 1:
+            return Entry(message, kept)
+        entry = await self.entry(run_id, seq)
+        if entry is None:
+            raise RuntimeError(GONE)
+        return entry
 
     async def entry(self, run_id: str, seq: int) -> Entry | None:
         query = "SELECT message, outcome FROM kernel.message WHERE run_id = %s AND seq = %s"
@@ -172,13 +177,13 @@ class PostgresTranscript:
             return (await connection.execute(query, (run_id, seq))).rowcount == 1
 
     async def save_run(self, run_id: str, record: str) -> str:
-        row = await self._first_write(
-            "INSERT INTO kernel.run (run_id, record) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING record",
-            (run_id, _ascii(record)),
-            "SELECT record FROM kernel.run WHERE run_id = %s",
-            (run_id,),
-        )
-        return str(row[0])
+        insert = "INSERT INTO kernel.run (run_id, record) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+        async with self._pool.connection() as connection:
+            await connection.execute(insert, (run_id, _ascii(record)))
+        kept = await self.run_record(run_id)
+        if kept is None:
+            raise RuntimeError(GONE)
+        return kept
 
     async def run_record(self, run_id: str) -> str | None:
         async with self._pool.connection() as connection:
@@ -188,17 +193,6 @@ class PostgresTranscript:
 
     async def close(self) -> None:
         await self._pool.close()
-
-    async def _first_write(
-        self, insert: str, values: tuple[object, ...], select: str, key: tuple[object, ...]
-    ) -> TupleRow:
-        async with self._pool.connection() as connection:
-            row = await (await connection.execute(insert, values)).fetchone()
-            if row is None:
-                row = await (await connection.execute(select, key)).fetchone()
-        if row is None:
-            raise RuntimeError("a row that was in the way of a write is gone: transcripts are append-only")
-        return row
 
 
 def outcome_text(outcome: object) -> str:
