@@ -39,8 +39,9 @@ def search_at_boundary(
     """Judge the candidates of a turn, deferred ones first, and ask for those that pass. Sets `asked`."""
     activation = step.state.activation
     facts = Facts(tuple(happened), activation.met_servers)
-    deferred = activation.deferred
-    step.set(activation=replace(activation, deferred=(), met_servers=_met(facts)))
+    deferred, met = activation.deferred, _met(facts)
+    if deferred or met != activation.met_servers:
+        step.set(activation=replace(activation, deferred=(), met_servers=met))
     taken: list[Candidate] = []
     waiting: list[Candidate] = []
     for candidate in deferred:
@@ -135,11 +136,14 @@ def _forget(step: Step, candidate: Candidate) -> None:
 
 
 def _others(activation: ActivationState, candidate: Candidate) -> tuple[tuple[str, int], ...]:
-    return tuple(entry for entry in activation.processed if entry[0] != processed_key(candidate))
+    key = processed_key(candidate)
+    return tuple(entry for entry in activation.processed if entry[0] != key)
 
 
 def _defer(step: Step, at_ns: int, waiting: Sequence[Candidate]) -> None:
     """Put off what is over the turn's limit, first in line at the next boundary; tools take turns in the line."""
+    if not waiting:
+        return
     line = fair_order(waiting)
     for candidate in line[:DEFERRED_LIMIT]:
         limit = step.state.spec.limits.activations_per_turn

@@ -50,11 +50,9 @@ def bounded(activation: ActivationState) -> ActivationState:
 
     Forgetting costs at most a search or an offer made twice; issued ids and deferred candidates are never dropped.
     """
-    activation = replace(
-        activation,
-        processed=activation.processed[-PROCESSED_LIMIT:],
-        suppressed=activation.suppressed[-SUPPRESSED_LIMIT:],
-    )
+    if len(activation.processed) > PROCESSED_LIMIT or len(activation.suppressed) > SUPPRESSED_LIMIT:
+        kept = activation.processed[-PROCESSED_LIMIT:], activation.suppressed[-SUPPRESSED_LIMIT:]
+        activation = replace(activation, processed=kept[0], suppressed=kept[1])
     while (activation.processed or activation.suppressed) and _size(activation) > ACTIVATION_BYTES:
         if activation.suppressed:
             activation = replace(activation, suppressed=activation.suppressed[1:])

@@ -64,10 +64,9 @@ def decide(state: RunState, observation: Observation) -> Decision:
     if getattr(observation, "continue_suggested", False):
         step.set(continue_suggested=True)
     HANDLERS[name](step, observation)
-    step.flush_many()
     if step.state.phase not in targets:
         raise AssertionError(f"{name} led from {state.phase} to {step.state.phase}, which the table does not allow")
-    return step.state, tuple(step.commands)
+    return step.end()
 
 
 def on_prepared(step: Step, observed: RunPrepared) -> None:

@@ -71,7 +71,8 @@ def fair_order(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def handled_by(activation: ActivationState, candidate: Candidate) -> int:
     """Return the number of the activation that handled the same situation in this run, or 0."""
-    return dict(activation.processed).get(processed_key(candidate), 0)
+    key = processed_key(candidate)
+    return next((number for known, number in activation.processed if known == key), 0)
 
 
 def processed_key(candidate: Candidate) -> str:

@@ -35,6 +35,7 @@ class Step:
     def __init__(self, state: RunState) -> None:
         self.state = copied(state)
         self.commands: list[Command] = []
+        self._events = list(state.events)
 
     def set(self, **changes: Any) -> None:
         for name, value in changes.items():
@@ -57,30 +58,27 @@ class Step:
     ) -> str:
         """Add an event to those waiting for the next boundary and return its id. None values in `data` are left out."""
         number = self.reserve() if number is None else number
-        kept = {name: value for name, value in data.items() if value is not None} if data else {}
+        text = encode({name: value for name, value in data.items() if value is not None}) if data else "{}"
         event_id = self.event_id(number)
         ids.setdefault("turn", self.state.turn or None)
-        event = Event(event_id, type_, at_ns, number, encode(kept), **ids)
-        self.set(events=(*self.state.events, event))
+        self._events.append(Event(event_id, type_, at_ns, number, text, **ids))
         return event_id
 
-    def flush_many(self) -> None:
-        """Hand the waiting events to the runner, before anything else, when they have grown too many to be carried."""
-        if (
-            sum(len(event.data.encode("utf-8", "replace")) + ENVELOPE_BYTES for event in self.state.events)
-            > EVENTS_BYTES
-        ):
+    def end(self) -> tuple[RunState, tuple[Command, ...]]:
+        """Return what the step led to. Waiting events that have grown too many to be carried are handed to the runner,
+        before anything else."""
+        size = sum(len(event.data.encode("utf-8", "replace")) + ENVELOPE_BYTES for event in self._events)
+        if size > EVENTS_BYTES:
             self.commands.insert(0, self._sending())
-            self.set(events=())
+        self.set(events=tuple(self._events))
+        return self.state, tuple(self.commands)
 
     def flush(self) -> None:
         """Hand the waiting events to the runner."""
-        if self.state.events:
+        if self._events:
             self.do(self._sending())
-            self.set(events=())
 
     def _sending(self) -> SendEvents:
-        spec = self.state.spec
-        return SendEvents(
-            spec.run_id, spec.task_id, spec.actor_id, spec.parent_run_id, spec.team_root, self.state.events
-        )
+        spec, events = self.state.spec, tuple(self._events)
+        self._events.clear()
+        return SendEvents(spec.run_id, spec.task_id, spec.actor_id, spec.parent_run_id, spec.team_root, events)
