@@ -67,5 +67,6 @@ async def _watched(loop: KernelLoop, turns: int, look: Callable[[], float]) -> l
 
     edges, spec = loop.world(turns, InstantModel(turns, tick, yields=True))
     gc.collect()
+    gc.freeze()
     await LocalRun(edges, clock_ns=edges.clock).run(spec)
     return [(after - before) / WINDOW for before, after in zip(looks, looks[1:], strict=False)]

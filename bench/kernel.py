@@ -6,8 +6,8 @@ the request built from the transcript and checked, redaction, the reply written 
 wire form and handed to an ingest that keeps it; with failures also the fingerprint, the search, its JSON there and
 back, selection and injection. The peers run their loops as their documents show them, LangGraph with its in-memory
 checkpointer. What the instant model and tool take by themselves is measured and subtracted. Times are of the
-processor, as nothing here waits and the machine may have other work. Rounds alternate between the contestants, the
-median counts.
+processor, as nothing here waits and the machine may have other work; what lived before a run (everybody's modules) is
+kept out of garbage collection during it. Rounds alternate between the contestants, the median counts.
 
 The peers are no part of the product: they are measured where they are installed (requirements-bench.txt) and named as
 missing where not. `--temporal` adds what a run leaves in Temporal's history, which takes minutes.
@@ -104,6 +104,7 @@ async def compare(loops: tuple[Loop, ...], turns: int, rounds: int) -> list[Cost
     for number in range(rounds + 1):
         for place, loop in enumerate(loops):
             gc.collect()
+            gc.freeze()
             seconds, fake = await loop.run(turns), await loop.fake(turns)
             if number:
                 taken[place].append(seconds / turns * 1e6)

@@ -13,13 +13,13 @@ from kernel.testing import MemoryEdges, ScriptedModel, ToolError, hint
 PLENTY = 1_000_000
 
 
-def works(key: str) -> str:
-    return f"the value of {key}"
+def works(topic: str) -> str:
+    return f"the value of {topic}"
 
 
-def fails(key: str) -> str:
+def fails(topic: str) -> str:
     """Fail as real tools do, every time in another situation: the names in the text differ."""
-    raise ToolError(f"LookupError: no entry for {key!r} in table {NAMES[int(key) % len(NAMES)]}", "LookupError")
+    raise ToolError(f"LookupError: no entry for {topic!r} in table {NAMES[int(topic) % len(NAMES)]}", "LookupError")
 
 
 NAMES = tuple(f"{first}{second}{third}" for first in "abcdefgh" for second in "klmnopqr" for third in "stuvwxyz")
@@ -42,8 +42,8 @@ class InstantModel(ScriptedModel):
             await asyncio.sleep(0)
         if request.turn > self._turns:
             return DriverReply("done")
-        key = str(request.turn)
-        return DriverReply(calls=(ToolCall(f"c{key}", "lookup", f'{{"key": "{key}"}}'),))
+        topic = str(request.turn)
+        return DriverReply(calls=(ToolCall(f"c{topic}", "lookup", f'{{"topic": "{topic}"}}'),))
 
 
 def one_hint(request: HintRequest) -> tuple[Hint, ...]:
@@ -98,7 +98,7 @@ class KernelLoop:
             reply = await model.reply(request)
             try:
                 if reply.calls:
-                    tool(key=str(request.turn))
+                    tool(topic=str(request.turn))
             except ToolError:
                 continue
         return time.process_time() - started

@@ -14,16 +14,16 @@ from langgraph.prebuilt import ToolNode, tools_condition
 
 
 @tool
-def lookup(key: str) -> str:
-    """Look a key up."""
-    return f"the value of {key}"
+def lookup(topic: str) -> str:
+    """Look a topic up."""
+    return f"the value of {topic}"
 
 
 def reply(messages: Sized, turns: int) -> AIMessage:
     turn = len(messages) // 2
     if turn >= turns:
         return AIMessage("done")
-    return AIMessage("", tool_calls=[{"name": "lookup", "args": {"key": str(turn)}, "id": f"c{turn}"}])
+    return AIMessage("", tool_calls=[{"name": "lookup", "args": {"topic": str(turn)}, "id": f"c{turn}"}])
 
 
 class LangGraphLoop:

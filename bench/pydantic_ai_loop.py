@@ -9,16 +9,16 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 
-def lookup(key: str) -> str:
-    """Look a key up."""
-    return f"the value of {key}"
+def lookup(topic: str) -> str:
+    """Look a topic up."""
+    return f"the value of {topic}"
 
 
 def reply(messages: Sized, turns: int) -> ModelResponse:
     turn = len(messages) // 2
     if turn >= turns:
         return ModelResponse(parts=[TextPart("done")])
-    return ModelResponse(parts=[ToolCallPart("lookup", {"key": str(turn)}, tool_call_id=f"c{turn}")])
+    return ModelResponse(parts=[ToolCallPart("lookup", {"topic": str(turn)}, tool_call_id=f"c{turn}")])
 
 
 class PydanticAiLoop:

@@ -1,6 +1,7 @@
 """What a run leaves in Temporal's history: events a turn, and bytes of every workflow run of a long run.
 
-Starts the embedded server and stops it; the edges are those of the other measurements, in memory.
+Starts the embedded server and stops it; the edges are those of the other measurements, in memory. Workflow task events
+are counted apart: how many of them there are is a matter of how outcomes happen to arrive together.
 """
 
 import asyncio
@@ -24,6 +25,11 @@ FEW, MANY = 5, 10  # turns of the short runs: what ten have more than five is wh
 LONG = 2_000
 MEGABYTE = 1_000_000
 SCHEDULED = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+WORKFLOW_TASKS = (
+    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+)
 
 
 def count() -> dict[str, Any]:
@@ -48,6 +54,9 @@ async def _count(address: str) -> dict[str, Any]:
     return {
         "history events a successful turn, activation off": off["events"],
         "history events a successful turn, activation on": on["events"],
+        "history events a failed turn, activation off": failed_off["events"],
+        "history events a failed turn, activation on": failed_on["events"],
+        "workflow task events a turn, off and on": (off["workflow tasks"], on["workflow tasks"]),
         "activities a failed turn, activation off": failed_off["activities"],
         "activities a failed turn, activation on": failed_on["activities"],
         f"workflow runs of a run of {LONG:,} turns": len(sizes),
@@ -59,7 +68,7 @@ async def _count(address: str) -> dict[str, Any]:
 async def _a_turn(address: str, loop: KernelLoop, *, activation: bool) -> dict[str, float]:
     """Return what one more turn adds to the history."""
     short, long = [await _counted(address, loop, turns, activation=activation) for turns in (FEW, MANY)]
-    return {name: (long[name] - short[name]) / (MANY - FEW) for name in ("events", "activities")}
+    return {name: (long[name] - short[name]) / (MANY - FEW) for name in ("events", "activities", "workflow tasks")}
 
 
 async def _counted(address: str, loop: KernelLoop, turns: int, *, activation: bool) -> Counter[str]:
@@ -69,7 +78,7 @@ async def _counted(address: str, loop: KernelLoop, turns: int, *, activation: bo
     async with temporal_run(address, edges, replace(spec, switches=switches, run_id=f"{loop.name}-{turns}")) as run:
         await run.result()
         async for event in run.handle.fetch_history_events():
-            counts["events"] += 1
+            counts["workflow tasks" if event.event_type in WORKFLOW_TASKS else "events"] += 1
             counts["activities"] += event.event_type == SCHEDULED
     return counts
 

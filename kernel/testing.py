@@ -198,7 +198,7 @@ class FunctionTools(Toolbox):
         self._world.executed.append((entry.name, dict(arguments)))
         try:
             result = self._world.tools[entry.name](**arguments)
-            if inspect.isawaitable(result):
+            if not isinstance(result, str) and inspect.isawaitable(result):
                 result = await result
         except ToolError as error:
             return ToolResult(error.status, error.effect, diagnostic=str(error), error_class=error.error_class)

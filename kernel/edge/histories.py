@@ -207,7 +207,7 @@ class Histories:
         if start > there:
             return
         before = known.size
-        for message in messages[there - start :]:
+        for message in messages[there - start :] if start < there else messages:
             known.add(message)
         if self._runs.get(run_id) is known:  # it may have been dropped while the store was read
             self._size += known.size - before
