@@ -19,7 +19,7 @@ from kernel.core.operations import end_operation, operations_happened, stop_oper
 from kernel.core.people import decide_approval, take_answer
 from kernel.core.state import RunState
 from kernel.core.step import Step
-from kernel.core.transitions import allowed
+from kernel.core.transitions import IllegalObservation, allowed
 from kernel.messages import (
     ApprovalDecided,
     CallModel,
@@ -134,7 +134,8 @@ def request(step: Step, at_ns: int) -> None:
     step.flush()
     number = step.reserve()
     appends, event_id = step.state.appends, step.event_id(number)
-    step.set(request_number=number, assistant_seq=reply_seq, next_seq=reply_seq + 1, appends=(), phase="calling")
+    # The appends are kept until the request is known to have been made: an edge that was lost wrote nothing.
+    step.set(request_number=number, assistant_seq=reply_seq, next_seq=reply_seq + 1, phase="calling")
     step.do(CallModel(spec.run_id, turn, appends, reply_seq, event_id, spec.agent, spec.script, spec.model))
 
 
@@ -157,6 +158,9 @@ def report_request(step: Step, observed: ModelReplied | ModelFailed, n_messages:
 
 def on_reply(step: Step, observed: ModelReplied) -> None:
     n_messages = step.state.assistant_seq
+    if observed.n_messages not in (0, n_messages):
+        raise IllegalObservation(f"a reply to {observed.n_messages} messages cannot be one to {n_messages}")
+    step.set(appends=())
     report_request(step, observed, n_messages, observed.request_tokens)
     data = {
         "duration_ms": (observed.at_ns - observed.requested_ns) / 1e6,
@@ -244,8 +248,7 @@ def on_cancel(step: Step, observed: CancelRequested) -> None:
     stopped = "the run was cancelled"
     if step.state.phase == "calling":
         # A reply of the model may stand in the transcript already, with calls that nobody is going to execute.
-        step.do(CloseTranscript(step.state.spec.run_id, step.state.appends, step.state.assistant_seq))
-        step.set(appends=())
+        close_transcript(step)
         # The request's own number, so that none is missing: whether it was sent is not known.
         data = {"error": f"{stopped} while the model was asked", "error_class": "cancelled"}
         step.emit("model.failed", observed.at_ns, data, number=step.state.request_number)
@@ -261,8 +264,7 @@ def on_cancel(step: Step, observed: CancelRequested) -> None:
 def end(step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = "", **data: Any) -> None:
     """End the run: what is left over is written, stopped and reported, then the one terminal event."""
     if step.state.appends:
-        step.do(CloseTranscript(step.state.spec.run_id, step.state.appends, step.state.assistant_seq))
-        step.set(appends=())
+        close_transcript(step)
     stop_operations(step, at_ns)
     skip_deferred(step, at_ns)
     drop_unsent(step, at_ns)
@@ -271,6 +273,11 @@ def end(step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = 
     step.flush()
     step.set(phase="finished", calls=())
     step.do(Finish(step.state.spec.run_id, status, answer, reason))
+
+
+def close_transcript(step: Step) -> None:
+    step.do(CloseTranscript(step.state.spec.run_id, step.state.appends, step.state.assistant_seq))
+    step.set(appends=())
 
 
 HANDLERS: Final[dict[str, Callable[[Step, Any], None]]] = {

@@ -97,13 +97,14 @@ def _spend(step: Step, waiting: Asked, selection: Selection) -> None:
 
 def _suppressed(before: Iterable[Suppressed], selection: Selection) -> tuple[Suppressed, ...]:
     """Return what is kept back from now on; an item offered again is judged by what became of it now."""
-    dropped = [
-        Suppressed(drop.hint.knowledge_id, drop.hint.revision, drop.reason, drop.alone or 0)
+    selected = [hint.knowledge_id for hint in selection.selected]
+    dropped = {
+        drop.hint.knowledge_id: Suppressed(drop.hint.knowledge_id, drop.hint.revision, drop.reason, drop.alone or 0)
         for drop in selection.drops
-        if drop.reason not in NOT_SUPPRESSED
-    ]
-    again = [entry.knowledge_id for entry in dropped] + [hint.knowledge_id for hint in selection.selected]
-    return (*(entry for entry in before if entry.knowledge_id not in again), *dropped)
+        if drop.reason not in NOT_SUPPRESSED and drop.hint.knowledge_id not in selected
+    }
+    kept = (entry for entry in before if entry.knowledge_id not in dropped and entry.knowledge_id not in selected)
+    return (*kept, *dropped.values())
 
 
 def _placed(step: Step, waiting: Asked, selection: Selection) -> Placed:

@@ -121,11 +121,7 @@ def copy(step: Step, at_ns: int, call: Call) -> None:
     data = {"duplicate_of": source.seen.call_id, "status": outcome}
     event_id = emit_outcome(step, at_ns, call, OUTCOME_EVENTS.get(outcome, "tool.blocked"), data)
     message = Message("tool", "", "tool", call_id=call.seen.call_id)
-    append = Append(call.reply_seq, message, copy_of=source.reply_seq)
-    for waiting in step.state.appends:
-        if waiting.seq == source.reply_seq:
-            append = Append(call.reply_seq, replace(message, text=waiting.message.text))
-    step.set(appends=(*step.state.appends, append))
+    step.set(appends=(*step.state.appends, Append(call.reply_seq, message, copy_of=source.reply_seq)))
     settle(step, replace(call, outcome=outcome, outcome_event_id=event_id))
 
 

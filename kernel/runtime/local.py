@@ -78,6 +78,8 @@ class LocalRun:
         self._clock_ns = clock_ns
         self._inbox: deque[Observation] = deque()
         self._arrived = asyncio.Event()
+        self._reports: deque[SendEvents] = deque()
+        self._sending: asyncio.Task[None] | None = None
         self._lasting: set[asyncio.Task[None]] = set()
         self._working: dict[str, asyncio.Task[Observation]] = {}
         self._task: asyncio.Task[Any] | None = None
@@ -119,7 +121,7 @@ class LocalRun:
         for command in commands:
             match command:
                 case SendEvents():
-                    self._last(self._send_events(command))
+                    self._report(command)
                 case CloseTranscript():
                     self._last(self._close(command))
                 case StartOperation():
@@ -135,6 +137,18 @@ class LocalRun:
                 case _:
                     inline = command
         return inline
+
+    def _report(self, command: SendEvents) -> None:
+        """Hand a report to the one task that sends them, in order."""
+        self._reports.append(command)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send_reports())
+            self._lasting.add(self._sending)
+            self._sending.add_done_callback(self._lasting.discard)
+
+    async def _send_reports(self) -> None:
+        while self._reports:
+            await self._send_events(self._reports.popleft())
 
     def _last(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

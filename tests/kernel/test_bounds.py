@@ -150,4 +150,6 @@ def test_answers_of_other_sizes_are_not_carried() -> None:
     run.turn_failing(("shell", "fatal: no"))
     answer = HintAnswer("r-1:a1", "success", tuple(hint(f"k-{n}", "secret recipe " * 90) for n in range(8)))
     run.see(HintsArrived(run.tick(), run.tick(), (answer,)))
+    assert to_json(run.state).count("secret recipe") <= 2 * 90, "no more than the block that is to be written"
+    run.reply("shell")
     assert "secret recipe" not in to_json(run.state)
