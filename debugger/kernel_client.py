@@ -56,7 +56,11 @@ class NotWaiting(KernelError):
 
 
 class NoAnswer(KernelError):
-    """Temporal, or the worker that executes the run, did not answer in time."""
+    """Temporal did not answer in time."""
+
+
+class RunSilent(NoAnswer):
+    """Temporal knows the run as one of this project; the worker that executes it did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +182,11 @@ async def _waiting(handle: WorkflowHandle[Any, Any]) -> Waiting:
     try:
         status = await handle.query("status", rpc_timeout=timedelta(seconds=LOOK_SECONDS))
     except (RPCError, WorkflowQueryFailedError) as error:
-        raise NoAnswer(
+        raise RunSilent(
             f"The run did not say within {LOOK_SECONDS:g} s where it stands: its worker may be down"
         ) from error
     if not isinstance(status, dict):
-        raise NoAnswer("The run said where it stands in a form that is not known here")
+        raise RunSilent("The run said where it stands in a form that is not known here")
     turn = status.get("turn")
     return Waiting(str(status.get("phase", "")), turn if isinstance(turn, int) else 0, read_asks(status))
 
@@ -202,7 +206,7 @@ async def _answer(client: Client, run: RunAddress, ask_key: str, given: Answer) 
     except WorkflowUpdateFailedError as error:
         raise _refusal(error) from error
     except WorkflowUpdateRPCTimeoutOrCancelledError as error:
-        raise NoAnswer(f"The run did not take it within {ANSWER_SECONDS:g} s") from error
+        raise RunSilent(f"The run did not take it within {ANSWER_SECONDS:g} s") from error
     except RPCError as error:
         raise _rpc_refusal(error, NotWaiting("It is not waiting any more: the run went on or has ended")) from error
 

@@ -16,12 +16,12 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
-from django_htmx.http import HTMX_STOP_POLLING, reswap, retarget
+from django_htmx.http import HTMX_STOP_POLLING, reswap, retarget, trigger_client_event
 
 from debugger import kernel_client
 from debugger.access import GuardedRun, get_run_for, person_only
 from debugger.htmx import HtmxHttpRequest, wants_fragment
-from debugger.kernel_client import Answer, Ask, KernelError, NoAnswer, NotDrivenHere, RunAddress, RunEnded
+from debugger.kernel_client import Answer, Ask, KernelError, NoAnswer, NotDrivenHere, RunAddress, RunEnded, RunSilent
 from debugger.launching import Runtime
 from debugger.queries.waiting import ANSWER_LIMIT, NOTE_LIMIT, Written, answered_by, read_written, show_asks
 
@@ -122,25 +122,28 @@ def waiting(request: HtmxHttpRequest, project: str, run_id: str) -> HttpResponse
     follow: the run has ended, or is not executed for this project.
     """
     run = get_run_for(request.user, project, run_id)
-    shown = request.GET.getlist("shown")[:SHOWN_LIMIT]
+    shown = [key for key in request.GET.getlist("shown")[:SHOWN_LIMIT] if ASK_KEY.fullmatch(key)]
     asks: Sequence[Ask] = ()
-    problem = ""
+    problem, state = "", "known"
     try:
         asks = _look(run).asks
         keys = [ask.key for ask in asks]
     except NoAnswer as error:
         problem, keys = f"{error}.", shown
+        state = "silent" if isinstance(error, RunSilent) else "away"
     except (NotDrivenHere, RunEnded) as error:
-        return _nothing(request, run, error)
-    state = problem or f"{len(keys)} wait"
+        return _nothing(request, run, error, shown)
+    before = request.GET.get("state")
     context = _context(request, run) | {"state": state, "problem": problem, "n_waiting": len(keys)}
-    if "state" not in request.GET:
+    if before is None or (before == "away" != state and not shown):  # nothing of the run is shown yet
         context["asks"] = show_asks(run, asks)
-        return render(request, "_waiting.html" if wants_fragment(request) else "waiting_page.html", context)
-    if request.GET["state"] == state and set(keys) == set(shown):
+        if not wants_fragment(request):
+            return render(request, "waiting_page.html", context)
+        return reswap(retarget(render(request, "_waiting.html", context), "#waiting"), "outerHTML")
+    if before == state and set(keys) == set(shown):
         return HttpResponse(status=NOTHING_NEW)
     context["asks"] = show_asks(run, [ask for ask in asks if ask.key not in shown])
-    context["gone"] = [key for key in shown if key not in keys and ASK_KEY.fullmatch(key)]
+    context["gone"] = [key for key in shown if key not in keys]
     return render(request, "_waiting_changes.html", context)
 
 
@@ -150,15 +153,14 @@ def _look(run: GuardedRun) -> kernel_client.Waiting:
     return kernel_client.look(_runtime(), _address(run))
 
 
-def _nothing(request: HtmxHttpRequest, run: GuardedRun, error: KernelError) -> HttpResponse:
+def _nothing(request: HtmxHttpRequest, run: GuardedRun, error: KernelError, shown: list[str]) -> HttpResponse:
     """Tell that there is nothing to follow; a panel that stands there already says why, another one never appears."""
-    context = _context(request, run) | {"said": f"{error}."}
+    context = _context(request, run) | {"over": f"{error}.", "gone": shown}
     if not wants_fragment(request):
         return render(request, "waiting_page.html", context)
     if "state" not in request.GET:
         return HttpResponse(status=HTMX_STOP_POLLING)
-    response = render(request, "_waiting_over.html", context, status=HTMX_STOP_POLLING)
-    return reswap(retarget(response, "#waiting"), "outerHTML")
+    return render(request, "_waiting_over.html", context, status=HTMX_STOP_POLLING)
 
 
 def _told(request: HtmxHttpRequest, run: GuardedRun, result: tuple[Outcome, Written]) -> HttpResponse:
@@ -169,7 +171,7 @@ def _told(request: HtmxHttpRequest, run: GuardedRun, result: tuple[Outcome, Writ
         return render(request, "told_page.html", context, status=outcome.status)
     response = render(request, "_told.html", context, status=outcome.status if outcome.status == FORBIDDEN else 200)
     if outcome.is_settled or not (ASK_KEY.fullmatch(key) or key == CANCEL):
-        return response
+        return trigger_client_event(response, "answered", after="settle")
     return reswap(retarget(response, f"#said-{key}"), "innerHTML")
 
 

@@ -268,7 +268,7 @@ def test_the_run_is_cancelled_from_the_page(waiting: Waiting) -> None:
     [ended] = waiting.kernel.edges.data_of("run.cancelled")
     assert ended["reason"] == "by alice: wrong target"
     assert waiting.kernel.edges.executed == []
-    over = waiting.get(state="1 wait", shown=waiting.key)
+    over = waiting.get(state="known", shown=waiting.key)
     assert over.status_code == 286
     assert "The run has ended" in text(over)
     waiting.kernel.report(waiting.world.project, waiting.run_id, "run.cancelled")
@@ -280,15 +280,18 @@ def test_a_page_that_is_true_is_left_alone(waiting: Waiting) -> None:
     drawn = waiting.get().content.decode()
     state = re.search(r'\?state=([^"]*)"', drawn)
     assert state is not None
-    assert state[1] == "1%20wait"
-    assert waiting.get(state="1 wait", shown=waiting.key).status_code == 204
+    assert state[1] == "known"
+    assert waiting.get(state="known", shown=["", waiting.key]).status_code == 204
     gone = "0" * 24
-    changed = waiting.get(state="2 wait", shown=[waiting.key, gone]).content.decode()
+    changed = waiting.get(state="known", shown=[waiting.key, gone]).content.decode()
     assert f'id="ask-{gone}" hx-swap-oob="true"' in changed
     assert f'id="ask-{waiting.key}"' not in changed
-    added = waiting.get(state="0 wait").content.decode()
+    added = waiting.get(state="known").content.decode()
     assert 'hx-swap-oob="beforeend:#asks"' in added
     assert f'id="ask-{waiting.key}"' in added
+    back = waiting.get(state="away")
+    assert back.headers["HX-Retarget"] == "#waiting"
+    assert "Cancel the run" in text(back)
     assert "<html" not in drawn + changed + added
 
 
@@ -431,9 +434,10 @@ def test_temporal_that_is_away_is_said(world: World, settings: Any) -> None:
     panel = client.get(address, headers=HTMX)
     assert panel.status_code == 200
     assert f"Temporal at {settings.TEMPORAL_ADDRESS} does not answer" in text(panel)
-    assert 'hx-trigger="every 10s"' in panel.content.decode()
+    assert 'hx-trigger="every 10s' in panel.content.decode()
+    assert "Cancel the run" not in text(panel)
     key = "1" * 24
-    update = client.get(address, {"state": "1 wait", "shown": key}, headers=HTMX).content.decode()
+    update = client.get(address, {"state": "known", "shown": key}, headers=HTMX).content.decode()
     assert "does not answer" in update
     assert f"ask-{key}" not in update
     form = {"ask": key, "kind": "approval", "decision": "approve", "text": "my words"}
@@ -479,6 +483,7 @@ def test_a_worker_that_is_away_is_said(world: World, temporal_address: str, sett
     panel = world.client().get(reverse("run-waiting", args=["alpha", run_id]), headers=HTMX)
     assert time.monotonic() - begun < 4
     assert "its worker may be down" in text(panel)
+    assert "Cancel the run" in text(panel)
     told = world.client().post(reverse("run-cancel", args=["alpha", run_id]))
     assert told.status_code == 200
     assert "You cancelled the run" in text(told)
