@@ -17,7 +17,7 @@ from kernel.drivers import Driver, DriverReply, ModelRequest
 from kernel.edge.histories import Histories, History
 from kernel.edge.preparation import safe
 from kernel.edge.retry import ModelError
-from kernel.edge.transcript import append_all, outcome_text
+from kernel.edge.transcript import Entry, append_all, outcome_text
 from kernel.messages import (
     CallModel,
     CallSeen,
@@ -51,7 +51,7 @@ async def call_model(
     """
     written = await store.entry(command.run_id, command.reply_seq)
     if written is not None:
-        return from_json(ModelAnswer, written.outcome)
+        return _kept(written, clock_ns)
     await append_all(store, command.run_id, command.append)
     history = await store.history(command.run_id, command.reply_seq)
     tools = await store.tools(command.run_id)
@@ -72,7 +72,15 @@ async def call_model(
     message = Message("assistant", reply.text, "model", reply.calls)
     outcome = outcome_text(answer)
     written = await store.write(command.run_id, command.reply_seq, message, outcome)
-    return answer if written.outcome == outcome else from_json(ModelAnswer, written.outcome)
+    return answer if written.outcome == outcome else _kept(written, clock_ns)
+
+
+def _kept(written: Entry, clock_ns: Callable[[], int]) -> ModelAnswer:
+    """Return the answer that stands in the transcript; where the run was closed meanwhile there is none."""
+    if written.outcome:
+        return from_json(ModelAnswer, written.outcome)
+    now = clock_ns()
+    return failed_answer(ModelError("run_ended", "the run ended before the model answered"), now, now, ())
 
 
 def failed_answer(error: ModelError, requested_ns: int, at_ns: int, sent: tuple[SentMessage, ...]) -> ModelAnswer:

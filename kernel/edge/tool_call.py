@@ -22,6 +22,7 @@ REPLY_LIMIT: Final = 16_000  # code points of a reply
 DIAGNOSTIC_LIMIT: Final = 4_096  # code points
 CUT: Final = "\n… [{n} characters left out] …\n"
 NOT_STARTED: Final = "[The run ended before this call was started. Nothing was executed.]"
+UNANSWERED: Final = Message("assistant", "[The run ended before the model answered.]", "finale")
 INTERRUPTED: Final = ToolResult(
     "timed_out", "uncertain", error_class="interrupted", note="an earlier attempt was interrupted"
 )
@@ -86,10 +87,10 @@ async def run_operation(
 
 async def close_transcript(store: Histories, command: CloseTranscript) -> None:
     """Write what an ended run had still to write and answer what it left open: calls of the last reply of the model
-    were not started when the core does not know of them."""
+    were not started when the core does not know of them. A reply that is not there yet has come too late."""
     await append_all(store, command.run_id, command.append)
-    assistant = await store.entry(command.run_id, command.assistant_seq)
-    for number, call in enumerate(assistant.message.calls if assistant is not None else (), 1):
+    assistant = await store.write(command.run_id, command.assistant_seq, UNANSWERED)
+    for number, call in enumerate(assistant.message.calls, 1):
         reply = Message("tool", NOT_STARTED, "refusal", call_id=call.call_id)
         await store.write(command.run_id, command.assistant_seq + number, reply)
 

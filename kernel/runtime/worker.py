@@ -30,6 +30,7 @@ from kernel.tools.shell import ShellLimits
 
 logger = logging.getLogger(__name__)
 
+HEARTBEAT_THROTTLE: Final = timedelta(seconds=2)  # a cancellation reaches an activity with the answer to a heartbeat
 GRACE: Final = timedelta(seconds=2)  # what runs when a stop is asked for may take this long to end
 RETRY_SECONDS: Final = 1.0
 TELL_EVERY: Final = 10  # attempts
@@ -57,6 +58,7 @@ async def serve(config: WorkerConfig, stop: asyncio.Event) -> None:
             ],
             graceful_shutdown_timeout=GRACE,
             max_concurrent_activities=CONCURRENT_ACTIVITIES,
+            max_heartbeat_throttle_interval=HEARTBEAT_THROTTLE,
         )
         async with worker:
             logger.info("executing runs of %s at %s", config.temporal.task_queue, config.temporal.address)

@@ -64,6 +64,7 @@ class AgentRun:
         self._answers: dict[str, ApprovalDecided | QuestionAnswered] = {}
         self._working: list[asyncio.Task[None]] = []
         self._lasting: list[asyncio.Task[None]] = []
+        self._starting: dict[str, asyncio.Task[None]] = {}
 
     @workflow.run
     async def run(self, given: RunInput) -> RunResult:
@@ -161,9 +162,11 @@ class AgentRun:
                 case CloseTranscript():
                     self._lasting.append(asyncio.create_task(close(command)))
                 case StopOperation():
-                    self._lasting.append(asyncio.create_task(stop_operation(command)))
+                    self._lasting.append(asyncio.create_task(self._stop_operation(command)))
                 case StartOperation():
-                    self._lasting.append(asyncio.create_task(self._start_operation(command)))
+                    starting = asyncio.create_task(self._start_operation(command))
+                    self._starting[command.operation_id] = starting
+                    self._lasting.append(starting)
                 case _:
                     self._working.append(asyncio.create_task(self._work(command)))
         return ending
@@ -195,20 +198,35 @@ class AgentRun:
         if failed is not None:
             self._arrived.append(failed)
 
+    async def _stop_operation(self, command: StopOperation) -> None:
+        """Stop an operation, which can be found only once it was started."""
+        starting = self._starting.get(command.operation_id)
+        if starting is not None:
+            await starting
+        await stop_operation(command)
+
     async def _continue(self) -> None:
         """Go on in a new workflow run; return only when a cancellation comes first."""
-        assert self._state is not None
         try:
-            await self._last_reports()
-            await workflow.wait_condition(workflow.all_handlers_finished)
+            await self._settle()
         except asyncio.CancelledError:
             self._arrived.insert(0, _cancelled())
             return
-        while self._arrived:  # outcomes of operations: they change the state and ask for nothing
-            self._carry_out(self._observe(self._arrived.pop(0)))
+        assert self._state is not None
         given = RunInput(state=to_json(self._state))
         guard(given)
         workflow.continue_as_new(given)
+
+    async def _settle(self) -> None:
+        """Wait until nothing is under way. What arrives meanwhile are outcomes of operations; they may have much to
+        report, which is waited for as well."""
+        while True:
+            await self._last_reports()
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            if not self._arrived:
+                return
+            while self._arrived:
+                self._carry_out(self._observe(self._arrived.pop(0)))
 
     async def _end(self) -> None:
         """Stop what the run was doing and let its last reports out, also when it is cancelled once more."""
