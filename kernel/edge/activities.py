@@ -44,6 +44,7 @@ HEARTBEAT_SECONDS: Final = 2.0
 ERROR_LIMIT: Final = 500  # code points
 
 T = TypeVar("T")
+_TERMINAL: Final = frozenset(TERMINAL_TYPES)
 
 
 class Activities:
@@ -120,7 +121,7 @@ class Activities:
         await _kept_alive(self._send_events(command))
 
     async def _send_events(self, command: SendEvents) -> None:
-        ended = any(event.type in TERMINAL_TYPES for event in command.events)
+        ended = not _TERMINAL.isdisjoint([event.type for event in command.events])
         if ended:
             await self._toolbox.close_run(command.run_id)
         report = await self._telemetry.send(await wire_events(self._store, command))

@@ -5,7 +5,7 @@ redacting a text a second time changes nothing. So what was found or made clean 
 value. Only clean texts are remembered. (Seed 001 §16.1, §20.)
 """
 
-from functools import lru_cache
+from collections.abc import Iterable
 from typing import Any, Final
 
 from contract.redaction import redact, redact_value
@@ -15,10 +15,12 @@ SHORT: Final = 256  # code points
 SHORT_TEXTS: Final = 4_096  # remembered
 LONG: Final = 20_000  # code points; a longer text is not remembered
 LONG_TEXTS: Final = 64
+PLAIN_NAMES: Final = 1_024  # remembered
 FLAT: Final = 2  # objects inside one another
 
 _short: dict[str, None] = {}
 _long: dict[str, None] = {}
+_plain: set[str] = set()
 
 
 def clean(text: str) -> str:
@@ -38,25 +40,31 @@ def clean_fields(fields: dict[str, Any], depth: int = 0) -> dict[str, Any]:
 
     `depth` says how deep the object stands in another; what stands deep is left to that function, which never recurses.
     """
+    if not fields.keys() <= _plain and not _are_plain(fields):
+        return dict(redact_value(fields)[0])
     cleaned: dict[str, Any] = {}
-    if "value" in fields or not all(map(_is_plain, fields)):
-        cleaned = redact_value(fields)[0]
-    else:
-        for name, value in fields.items():
-            if isinstance(value, str):
-                value = clean(value)
-            elif isinstance(value, dict) and depth < FLAT:
-                value = clean_fields(value, depth + 1)
-            elif isinstance(value, dict | list):
-                value = redact_value(value)[0]
-            cleaned[name] = value
+    for name, value in fields.items():
+        kind = type(value)
+        if kind is str:
+            value = clean(value)
+        elif kind is dict and depth < FLAT:
+            value = clean_fields(value, depth + 1)
+        elif kind is dict or kind is list:
+            value = redact_value(value)[0]
+        cleaned[name] = value
     return cleaned
 
 
-@lru_cache(maxsize=1_024)
-def _is_plain(name: str) -> bool:
-    """Return whether a name neither is a secret nor promises one, so that its value is judged alone."""
-    return name_kind(name) is None and not redact(name)[1]
+def _are_plain(names: Iterable[str]) -> bool:
+    """Return whether no name is a secret, promises one or names one beside it, so that each value is judged alone."""
+    for name in names:
+        if name in _plain:
+            continue
+        if name == "value" or name_kind(name) is not None or redact(name)[1]:
+            return False
+        if len(_plain) < PLAIN_NAMES and len(name) <= SHORT:
+            _plain.add(name)
+    return True
 
 
 def _remember(texts: dict[str, None], limit: int, text: str) -> None:

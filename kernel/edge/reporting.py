@@ -26,10 +26,8 @@ async def wire_events(store: TranscriptStore, command: SendEvents) -> list[dict[
     shared = {name: value for name in RUN_FIELDS if (value := getattr(command, name))}
     events = []
     for event in command.events:
-        wire = shared.copy()
-        for name, value in zip(EVENT_FIELDS, _values_of(event), strict=True):
-            if value is not None:
-                wire[name] = value
+        fields = zip(EVENT_FIELDS, _values_of(event), strict=True)
+        wire = shared | {name: value for name, value in fields if value is not None}
         wire["occurred_at_unix_nano"] = event.occurred_ns
         data = clean_fields(_read(event.data))
         if event.messages_from is not None and event.messages_to is not None:
