@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kernel.core.bounds import DEFERRED_BYTES, DEFERRED_LIMIT, DEFERRED_SHOWN, bounded, clip_bytes
+from kernel.core.bounds import DEFERRED_BYTES, DEFERRED_LIMIT, DEFERRED_SHOWN, bounded, clip_bytes, clip_middle
 from kernel.core.hint_request import activation_id, hint_request
 from kernel.core.refusals import (
     fair_order,
@@ -158,7 +158,7 @@ def _defer(step: Step, at_ns: int, waiting: Sequence[Candidate]) -> None:
 
 def _shortened(candidate: Candidate) -> Candidate:
     situation = replace(candidate.situation, fingerprint=clip_bytes(candidate.situation.fingerprint, DEFERRED_SHOWN))
-    return replace(candidate, tool_result=clip_bytes(candidate.tool_result, DEFERRED_BYTES), situation=situation)
+    return replace(candidate, tool_result=clip_middle(candidate.tool_result, DEFERRED_BYTES), situation=situation)
 
 
 def _skip(step: Step, at_ns: int, candidate: Candidate, reason: str) -> None:

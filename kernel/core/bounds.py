@@ -29,6 +29,7 @@ ARGUMENTS_BYTES: Final = 8_000  # of the arguments of one reply's calls that the
 FIXED_BYTES: Final = 200  # of the names and counters of the activation part
 NUMBER_BYTES: Final = 16  # of a number beside a text, with the signs around both
 SUPPRESSED_BYTES: Final = 80  # of the names and numbers of a suppressed item
+CUT: Final = " … "  # stands where a text was cut in the middle
 MALFORMED_LIMIT: Final = 200  # code points kept of what is wrong with arguments
 
 
@@ -36,6 +37,16 @@ def clip_bytes(text: str, limit: int) -> str:
     """Return `text` cut to at most `limit` bytes of UTF-8, never inside a character."""
     raw = text.encode("utf-8", "replace")
     return text if len(raw) <= limit else raw[:limit].decode("utf-8", "ignore")
+
+
+def clip_middle(text: str, limit: int) -> str:
+    """Return `text` within `limit` bytes of UTF-8: its beginning and, as what matters comes last, more of its end."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= limit:
+        return text
+    room = limit - len(CUT.encode())
+    head = room // 4
+    return raw[:head].decode("utf-8", "ignore") + CUT + raw[-(room - head) :].decode("utf-8", "ignore")
 
 
 def room_for_text(calls: Sequence[Call], ended: Sequence[EndedOperation]) -> int:

@@ -11,7 +11,14 @@ from dataclasses import replace
 from typing import Final
 
 from contract.text import clip
-from kernel.core.bounds import ARGUMENTS_BYTES, LEAST_TEXT_BYTES, MALFORMED_LIMIT, clip_bytes, room_for_text
+from kernel.core.bounds import (
+    ARGUMENTS_BYTES,
+    LEAST_TEXT_BYTES,
+    MALFORMED_LIMIT,
+    clip_bytes,
+    clip_middle,
+    room_for_text,
+)
 from kernel.core.delegation import report_end, start_delegate
 from kernel.core.envelope import refusal_of
 from kernel.core.operations import await_operation, start_operation
@@ -156,7 +163,7 @@ def _texts(state: RunState, call: Call, observed: ToolFinished) -> tuple[str, st
     """
     room = room_for_text(state.calls, state.ended_operations)
     if observed.diagnostic:
-        return clip_bytes(observed.diagnostic, room), ""
+        return clip_middle(observed.diagnostic, room), ""
     limit = room if first_use(state, call.seen.name) else LEAST_TEXT_BYTES
     return "", clip_bytes(observed.excerpt, limit)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from contract.text import clip
-from kernel.core.bounds import clip_bytes, room_for_text
+from kernel.core.bounds import clip_middle, room_for_text
 from kernel.core.settling import (
     OUTCOME_EVENTS,
     RESULT_LIMIT,
@@ -108,7 +108,7 @@ def finish_delegate(step: Step, observed: DelegateFinished) -> None:
     if status == "failed" and text.strip():
         situation = situation_of(TOOL_FAILED, scope, error_class, text)
         room = room_for_text(state.calls, state.ended_operations)
-        settled = replace(settled, situation=situation, diagnostic=clip_bytes(text, room))
+        settled = replace(settled, situation=situation, diagnostic=clip_middle(text, room))
     data = {
         "status": status,
         "error_class": error_class,

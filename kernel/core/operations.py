@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from contract.text import clip
-from kernel.core.bounds import clip_bytes, room_for_text
-from kernel.core.hint_block import inert
+from kernel.core.bounds import clip_bytes, clip_middle, room_for_text
+from kernel.core.hint_block import indented
 from kernel.core.settling import CHECK_FIRST, answer, call_ids, known_as, refuse, wait
 from kernel.core.situations import situation_data, situation_of
 from kernel.core.state import Call, EndedOperation, Operation, RunState, Situation
@@ -76,7 +76,7 @@ def end_operation(step: Step, observed: OperationFinished) -> None:
         outcome=text.status,
         effect=text.effect,
         error_class=text.error_class,
-        diagnostic=clip_bytes(text.diagnostic, room),
+        diagnostic=clip_middle(text.diagnostic, room),
         excerpt="" if text.diagnostic else clip_bytes(text.excerpt, room),
         situation=situation,
     )
@@ -137,13 +137,15 @@ def _ids(operation: Operation) -> dict[str, Any]:
 
 
 def operation_text(ended: EndedOperation) -> str:
-    """Return how the end of an operation reads in the history. What it printed is data and forges no hint block."""
+    """Return how the end of an operation reads in the history. What it printed is data: set in, so that no line of it
+    can be taken for one of ours."""
     operation = ended.operation
     how = "ended well" if ended.outcome == "ok" else f"ended: {ended.outcome}"
     how += f", {ended.error_class}" if ended.error_class else ""
     effect = f" Its effect is uncertain. {CHECK_FIRST}" if ended.effect == "uncertain" else ""
     head = f"[Background operation {operation.operation_id} of {operation.tool} {how}.{effect}]"
-    return "\n".join(line for line in (head, inert(ended.diagnostic or ended.excerpt)) if line)
+    text = indented(ended.diagnostic or ended.excerpt)
+    return f"{head}\n    {text}" if text else head
 
 
 def untold_text(state: RunState) -> str:

@@ -5,7 +5,8 @@ The core is told what it decides by: digests, short excerpts, counts. Texts stay
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Final
 
@@ -109,15 +110,22 @@ def checked(reply: DriverReply, history: History) -> DriverReply:
         raise ModelError(
             "model_invalid_answer", f"{len(reply.calls)} tool calls in one reply; the limit is {MAX_CALLS}"
         )
+    given = [call.call_id[:ID_LIMIT] for call in reply.calls]
     used: list[str] = []
     calls: list[ToolCall] = []
     for index, call in enumerate(reply.calls):
-        call_id = call.call_id[:ID_LIMIT]
+        call_id = given[index]
         if not call_id or call_id in used or history.uses(call_id):
-            call_id = f"{call_id[:80] or 'call'}-{len(history)}-{index}"
+            call_id = _free_id(call_id, len(history), (*given, *used), history)
         used.append(call_id)
         calls.append(ToolCall(call_id, call.name[:ID_LIMIT], call.arguments))
     return DriverReply(reply.text, tuple(calls), reply.model, reply.input_tokens, reply.output_tokens)
+
+
+def _free_id(wanted: str, place: int, taken: Sequence[str], history: History) -> str:
+    """Return an id that no call of this reply and of the run so far has."""
+    names = (f"{wanted[:80] or 'call'}-{place}-{number}" for number in count())
+    return next(name for name in names if name not in taken and not history.uses(name))
 
 
 def see(call: ToolCall, catalogue: Catalogue) -> CallSeen:

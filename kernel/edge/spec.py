@@ -62,6 +62,8 @@ def _names_problems(spec: RunSpec) -> Iterator[str]:
     for name, names in lists.items():
         if len(names) > NAMES_LIMIT:
             yield f"{name} has {len(names)} entries; the limit is {NAMES_LIMIT}: keep those that matter"
+    for name in _repeated(spec.tools):
+        yield f"tools names {name!r} twice: once is enough"
     size = len(to_json(list(lists.values())).encode("utf-8", "replace"))
     if size > NAMES_BYTES:
         yield f"{', '.join(lists)} have {size} bytes together; the limit is {NAMES_BYTES}: shorten them"

@@ -309,7 +309,8 @@ class LocalRun:
         try:
             async with asyncio.timeout(limit):
                 approved = self._approve is not None and await self._approve(command)
-        except TimeoutError:
+        except Exception as error:  # noqa: BLE001 - whoever was to decide did not
+            _nobody(error)
             return ApprovalDecided(self._clock_ns(), command.call_id, approved=False, timed_out=True)
         return ApprovalDecided(self._clock_ns(), command.call_id, approved, by="caller" if self._approve else "nobody")
 
@@ -320,9 +321,15 @@ class LocalRun:
         try:
             async with asyncio.timeout(limit):
                 text = await self._answer(command)
-        except TimeoutError:
+        except Exception as error:  # noqa: BLE001 - whoever was to answer did not
+            _nobody(error)
             return QuestionAnswered(self._clock_ns(), command.call_id, timed_out=True)
         return QuestionAnswered(self._clock_ns(), command.call_id, text, by="caller")
+
+
+def _nobody(error: Exception) -> None:
+    if not isinstance(error, TimeoutError):
+        logger.warning("a person's answer was lost: %s", type(error).__name__)
 
 
 def _why(error: Exception) -> str:

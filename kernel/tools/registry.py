@@ -1,5 +1,6 @@
 """Owns which tools a run has and how each is executed: the kernel's own tools and those of the run's MCP servers."""
 
+import errno
 import hashlib
 import logging
 import re
@@ -48,7 +49,14 @@ def shell_tool(limits: ShellLimits) -> LocalTool:
 
     async def run(folders: RunFolders, arguments: Mapping[str, Any]) -> ToolResult:
         command = str(arguments["command"])
-        return judge(command, await run_command(command, folders, limits), entry, limits)
+        try:
+            end = await run_command(command, folders, limits)
+        except (ValueError, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.E2BIG:
+                raise
+            text = f"the command cannot be given to a shell: {error}"
+            return ToolResult("failed", "none", diagnostic=text, error_class="not_started")
+        return judge(command, end, entry, limits)
 
     return LocalTool(entry, run)
 

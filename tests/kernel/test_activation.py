@@ -458,3 +458,17 @@ def test_a_new_trigger_needs_no_change_of_the_loop() -> None:
     (fetch,) = step.commands
     assert isinstance(fetch, FetchHints)
     assert [(one.trigger, one.source_event_id) for one in fetch.requests] == [("tool.succeeded_twice", "r-1:8")]
+
+
+def test_a_long_diagnostic_keeps_its_end() -> None:
+    """What is searched with when there is little room has the last line of a traceback: that is where the error is."""
+    run = limited(activations_per_turn=1)
+    trace = "Traceback (most recent call last):\n" + '  File "a.py", line 1, in f\n' * 120
+    failures = [("shell", f"{trace}ValueError: {kind} is wrong") for kind in KINDS[:6]]
+    run.turn_failing(*failures)
+    assert "ValueError: alpha is wrong" in run.fetch().requests[0].tool_result
+    run.answer()
+    run.reply("sql")
+    run.finish("c1")
+    (request,) = run.fetch().requests
+    assert request.tool_result.endswith("ValueError: bravo is wrong") and len(request.tool_result) <= 600

@@ -13,8 +13,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from contract.events import check_data
+from kernel.drivers import DriverReply
 from kernel.drivers.openai_chat import OpenAIChatDriver
 from kernel.edge.activities import Activities
+from kernel.edge.histories import History, KnownRun
+from kernel.edge.model_call import checked
 from kernel.edge.observation_client import ObservationClient
 from kernel.edge.reporting import wire_events
 from kernel.edge.telemetry_client import TelemetryClient
@@ -34,6 +37,7 @@ from kernel.messages import (
     RunSpec,
     RunTool,
     SendEvents,
+    ToolCall,
 )
 from kernel.tools.catalogue import ToolEntry, ToolResult
 from kernel.tools.registry import LocalTool, Toolbox
@@ -395,3 +399,15 @@ def test_a_long_text_keeps_both_ends() -> None:
     assert cut.startswith("first line") and cut.endswith("last line")
     assert "characters left out" in cut
     assert cut_middle("short", 4_096) == "short"
+
+
+def test_call_ids_are_unique_whatever_the_model_says() -> None:
+    """An id made for a call that had none, or one used before, is that of no other call of the reply or the run."""
+    known = KnownRun()
+    known.add(Message("assistant", "", "model", (ToolCall("x", "shell", "{}"),)))
+    history = History(known, 1)
+    given = ("x-1-0", "x-1-1", "x", "", "call-1-0", "x")
+    reply = checked(DriverReply("", tuple(ToolCall(call_id, "shell", "{}") for call_id in given)), history)
+    ids = [call.call_id for call in reply.calls]
+    assert len({*ids, "x"}) == len(ids) + 1
+    assert (ids[0], ids[1], ids[4]) == ("x-1-0", "x-1-1", "call-1-0"), "an id that is free is kept"

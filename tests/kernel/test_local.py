@@ -196,3 +196,18 @@ async def test_requests_can_be_rebuilt_from_the_events() -> None:
     for data in injected:
         assert rebuilt[data["position"]]["hash"] == data["message_hash"]
         assert rebuilt[data["position"]]["role"] == "context"
+
+
+async def test_a_person_who_cannot_be_asked_decides_nothing() -> None:
+    """A caller's own error while it answers for a person is nobody answering: nothing is executed, the run goes on."""
+
+    async def lost(command: Any) -> Any:
+        raise RuntimeError("the phone is off")
+
+    model = ScriptedModel([call("deploy"), call("ask_human", question="Which?")], "done")
+    edges = MemoryEdges(model, {"deploy": works()})
+    spec = replace(SPEC, tools=("ask_human",), approval_tools=("deploy",))
+    result = await asyncio.wait_for(LocalRun(edges, lost, edges.clock, lost).run(spec), 5)
+    assert result.status == "completed"
+    assert [data["code"] for data in edges.data_of("tool.blocked")] == ["approval_timeout", "question_unanswered"]
+    assert edges.executed == []

@@ -19,6 +19,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"task": " "}, "task is empty"),
     ({"task": "t" * 1_000_001}, "task has 1000001 characters; the limit is 1000000"),
     ({"rules": "r" * 100_001}, "rules has 100001 characters; the limit is 100000"),
+    ({"tools": ("shell", "shell")}, "tools names 'shell' twice"),
     ({"skills": ("s",) * 101}, "skills has 101 entries; the limit is 100"),
     ({"skills": ("s" * 9_000,)}, "bytes together; the limit is 4096"),
     ({"members": tuple(Member(f"m{n}") for n in range(17))}, "members has 17 entries; the limit is 16"),

@@ -287,3 +287,14 @@ async def test_root_gives_up_its_privileges(folders: RunFolders) -> None:
     end = await run_command("grep -E 'Cap(Prm|Eff|Inh|Amb)|NoNewPrivs' /proc/self/status", folders, LIMITS)
     values = {line.split()[1] for line in end.stdout.splitlines()}
     assert values == {"0000000000000000", "1"}
+
+
+@pytest.mark.parametrize("command", ["echo \0", "echo \ud800", "echo " + "x" * 3_000_000], ids=["nul", "half", "long"])
+async def test_what_no_shell_can_be_given_is_not_started(tmp_path: Path, command: str) -> None:
+    """A command that cannot be passed on fails as a call, with no effect: nothing was executed."""
+    toolbox = Toolbox(tmp_path, limits=LIMITS)
+    prepared = await toolbox.prepare(RunSpec("r-1", "x"))
+    (entry,) = prepared.catalogue.tools
+    result = await toolbox.run("r-1", prepared.catalogue, entry, {"command": command})
+    assert (result.status, result.effect, result.error_class) == ("failed", "none", "not_started")
+    assert "cannot be given to a shell" in result.diagnostic
