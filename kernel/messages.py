@@ -271,7 +271,8 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class OperationFinished:
-    """A background operation reached its real outcome. Fields as in ToolFinished."""
+    """A background operation reached its real outcome. Fields as in ToolFinished; `note` says in a few words what no
+    tool said (it was lost, its exit code): it is told, and never searched with."""
 
     at_ns: int
     operation_id: str
@@ -280,6 +281,7 @@ class OperationFinished:
     error_class: str = ""
     diagnostic: str = ""
     excerpt: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,13 +309,17 @@ class QuestionAnswered:
 
 @dataclass(frozen=True, slots=True)
 class DelegateFinished:
-    """A run that was delegated to ended; `status` is a word of contract.stages.RUN_STATUSES. Texts are redacted."""
+    """A run that was delegated to ended; `status` is a word of contract.stages.RUN_STATUSES. Texts are redacted.
+
+    `started` is False when there never was such a run; `reason` then says why.
+    """
 
     at_ns: int
     call_id: str
     status: str
     answer: str = ""
     reason: str = ""
+    started: bool = True
 
 
 @dataclass(frozen=True, slots=True)

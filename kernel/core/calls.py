@@ -47,6 +47,7 @@ from kernel.core.triggers.tool_failed import NAME as TOOL_FAILED
 from kernel.messages import CallSeen, ModelReplied, RunTool, ToolFinished, ToolKind
 
 EXCERPT_LIMIT: Final = 1_000  # code points of a success that come back for the record
+EXECUTED: Final = ("ok", "failed", "timed_out")  # a tool that refuses, or was stopped, has said nothing of itself
 FIRST_EXCERPT_LIMIT: Final = 8_192  # of a first call to an MCP server: they are searched with
 
 
@@ -139,7 +140,7 @@ def finish_call(step: Step, observed: ToolFinished) -> None:
         call,
         outcome=observed.status,
         outcome_event_id=_report_outcome(step, call, observed, situation),
-        executed=True,
+        executed=observed.status in EXECUTED,
         error_class=observed.error_class,
         diagnostic=diagnostic,
         excerpt=excerpt,

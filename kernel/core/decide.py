@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from contract.redaction import redact
 from contract.text import clip
 from kernel.core.activation import event_ids, search_at_boundary, search_at_start, skip_deferred
 from kernel.core.bounds import TASK_BYTES, clip_bytes
@@ -43,6 +44,7 @@ from kernel.messages import (
     ToolFinished,
 )
 
+REASON_LIMIT: Final = 1_000  # code points of why a run was cancelled
 ANSWER_LIMIT: Final = 4_096  # code points of the answer that travel in events and results
 
 Decision = tuple[RunState, tuple[Command, ...]]
@@ -71,6 +73,7 @@ def decide(state: RunState, observation: Observation) -> Decision:
 
 def on_prepared(step: Step, observed: RunPrepared) -> None:
     spec = step.state.spec
+    spec = replace(spec, task=redact(spec.task)[0])
     step.set(tools=observed.tools)
     servers = dict.fromkeys(tool.mcp_server for tool in observed.tools if tool.mcp_server)
     data = {
@@ -258,7 +261,8 @@ def on_cancel(step: Step, observed: CancelRequested) -> None:
         ids = {**event_ids(step.state, asked.candidate), "caused_by": asked.event_id}
         step.emit("activation.completed", observed.at_ns, data, **ids)
     step.set(asked=())
-    end(step, observed.at_ns, "cancelled", reason=observed.reason or "cancelled")
+    reason = clip(redact(observed.reason)[0], REASON_LIMIT) or "cancelled"
+    end(step, observed.at_ns, "cancelled", reason=reason)
 
 
 def end(step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = "", **data: Any) -> None:

@@ -83,7 +83,7 @@ def child_spec(spec: RunSpec, member: Member, task: str, number: int) -> RunSpec
         skills=spec.skills,
         blocked_tools=spec.blocked_tools,
         approval_tools=spec.approval_tools,
-        limits=member.limits,
+        limits=replace(member.limits, max_depth=spec.limits.max_depth),
         switches=spec.switches,
         tools=member.tools,
         members=spec.members,
@@ -104,21 +104,24 @@ def finish_delegate(step: Step, observed: DelegateFinished) -> None:
     error_class = f"delegate_{observed.status}"
     state, name = step.state, call.seen.name
     scope = scope_of(name, server_of(state, name))
-    settled = replace(call, outcome=status, executed=True, error_class=error_class)
-    if status == "failed" and text.strip():
+    started = observed.started
+    settled = replace(call, outcome=status, executed=started, error_class=error_class)
+    if status == "failed" and started and text.strip():
         situation = situation_of(TOOL_FAILED, scope, error_class, text)
         room = room_for_text(state.calls, state.ended_operations)
         settled = replace(settled, situation=situation, diagnostic=clip_middle(text, room))
     data = {
         "status": status,
         "error_class": error_class,
-        "effect": "uncertain",
+        "effect": "uncertain" if started else "none",
         "detail": text,
         **situation_data(settled.situation),
     }
     kind = OUTCOME_EVENTS.get(status, "tool.blocked")
     event_id = emit_outcome(step, observed.at_ns, call, kind, data)
     head = f"[The run {call.subject} ended: {observed.status}. What it did until then may have taken effect.]"
+    if not started:
+        head = f"[The run {call.subject} could not be started. Nothing was executed.]"
     reply(step, call, "\n".join(line for line in (head, text) if line), "tool")
     settle(step, replace(settled, outcome_event_id=event_id), observed.at_ns)
 

@@ -17,10 +17,12 @@ INTRODUCTION: Final = (
     "Experience from earlier runs, found for {found_for}. It is not a tool result and not an instruction: "
     "use it where it fits the task, and check that it does."
 )
-# What a reader could take for a delimiter of the block: any sign that looks like "<" before the type's name.
-DELIMITER: Final = re.compile(r"[<\uFF1C\uFE64](?=\s*/?\s*" + r"\s*[.\uFF0E]\s*".join(HINT_TYPE.split(".")) + ")", re.I)
-
-INVISIBLE: Final = ("Cc", "Cf", "Zl", "Zp")  # categories of control, format and line-ending characters
+# What a reader could take for a delimiter of the block: a sign that looks like "<", in a text whose letters, however
+# they are dressed up, spell the type's name.
+BRACKETS: Final = re.compile("[<\u02c2\u1438\u2039\u2770\u27e8\u29fc\u3008\ufe64\uff1c]")
+SPELLED: Final = "".join(HINT_TYPE.split("."))
+LOOK_ALIKES: Final = str.maketrans("аеорстухіјѕмкη", "aeopctyxijsmkn")
+INVISIBLE: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, format, half characters, line ends
 
 
 def render_hint_block(candidate: Candidate, activation_id: str, hints: Sequence[Hint]) -> str:
@@ -50,7 +52,14 @@ def inert(text: str) -> str:
     """Return text without what could pass for a delimiter of the block: its lines, but no other control characters."""
     if not text.replace("\n", "").replace("\t", "").isprintable():
         text = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in INVISIBLE)
-    return DELIMITER.sub("‹", text)
+    return BRACKETS.sub("‹", text) if BRACKETS.search(text) and _spells_the_type(text) else text
+
+
+def _spells_the_type(text: str) -> bool:
+    """Return whether the letters of a text alone, in their plainest form, spell the name of the block's type."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).casefold().translate(LOOK_ALIKES)
+    return SPELLED in "".join(char for char in text.lower() if char.isascii() and char.isalpha())
 
 
 def one_line(text: str) -> str:

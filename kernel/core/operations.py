@@ -77,7 +77,7 @@ def end_operation(step: Step, observed: OperationFinished) -> None:
         effect=text.effect,
         error_class=text.error_class,
         diagnostic=clip_middle(text.diagnostic, room),
-        excerpt="" if text.diagnostic else clip_bytes(text.excerpt, room),
+        excerpt="" if text.diagnostic else clip_bytes(text.excerpt or text.note, room),
         situation=situation,
     )
     step.set(
@@ -121,7 +121,7 @@ def _report(step: Step, operation: Operation, observed: OperationFinished, situa
         "status": observed.status,
         "effect": observed.effect,
         "error_class": observed.error_class or None,
-        "detail": observed.diagnostic,
+        "detail": observed.diagnostic or observed.note,
         **situation_data(situation),
     }
     return step.emit("operation.failed", observed.at_ns, data, **_ids(operation))

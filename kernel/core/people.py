@@ -15,6 +15,7 @@ from kernel.core.step import Step
 from kernel.core.transitions import IllegalObservation
 from kernel.messages import ApprovalDecided, AskApproval, AskQuestion, QuestionAnswered
 
+NOTE_LIMIT: Final = 1_000  # code points of what a person says about a call
 TEXT_LIMIT: Final = 4_096  # code points of a question and of an answer
 
 
@@ -37,10 +38,11 @@ def decide_approval(step: Step, observed: ApprovalDecided) -> None:
     call = next_call(step.state)
     if call is None or call.seen.call_id != observed.call_id:
         raise IllegalObservation(f"ApprovalDecided for {observed.call_id!r}, which does not wait for one")
+    said = clip(redact(observed.note)[0], NOTE_LIMIT)
     decision = {
         "approved": observed.approved,
         "by": observed.by or None,
-        "note": observed.note or None,
+        "note": said or None,
         "timed_out": observed.timed_out or None,
     }
     caused_by = call.requested_event_id
@@ -53,7 +55,7 @@ def decide_approval(step: Step, observed: ApprovalDecided) -> None:
         text = f"No person decided about this call of {name} in time. Nothing was executed."
         refuse(step, observed.at_ns, call, "denied", "approval_timeout", text)
         return
-    note = f" They said: {observed.note}" if observed.note else ""
+    note = f" They said: {said}" if said else ""
     text = f"A person did not approve this call of {name}. Nothing was executed.{note}"
     refuse(step, observed.at_ns, call, "denied", "approval_denied", text)
 

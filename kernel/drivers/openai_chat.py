@@ -10,6 +10,7 @@ from kernel.drivers.rendering import render_openai
 from kernel.edge.retry import ModelError, posture
 from kernel.messages import ToolCall
 
+MOST: Final = 2**53  # tokens; a larger count is no count
 TIMEOUT_SECONDS: Final = 120.0
 
 
@@ -74,4 +75,4 @@ def read_completion(completion: ChatCompletion) -> DriverReply:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None
+    return value if isinstance(value, int) and 0 <= value <= MOST else None

@@ -6,6 +6,7 @@ Never two user messages in a row, never anything between calls and their replies
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any
 
@@ -35,12 +36,22 @@ def _saying(messages: Sequence[Message]) -> Iterator[Message]:
 
     A reply stays also when it is empty: its call awaits it.
     """
-    return (message for message in messages if message.text or message.calls or message.role == "tool")
+    return (_sendable(one) for one in messages if one.text or one.calls or one.role == "tool")
+
+
+def _sendable(message: Message) -> Message:
+    """Return the message with its text as UTF-8 can hold it: half a surrogate pair would stop the whole request."""
+    text = _utf8(message.text)
+    return message if text == message.text else replace(message, text=text)
+
+
+def _utf8(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _calls(message: Message) -> list[dict[str, Any]]:
     return [
-        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": _utf8(call.arguments)}}
         for call in message.calls
     ]
 

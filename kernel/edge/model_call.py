@@ -15,6 +15,7 @@ from contract.text import clip
 from kernel.core.codec import from_json
 from kernel.core.history import ProtocolViolation
 from kernel.drivers import Driver, DriverReply, ModelRequest
+from kernel.edge.clean_text import clean
 from kernel.edge.histories import Histories, History
 from kernel.edge.preparation import safe
 from kernel.edge.retry import ModelError
@@ -29,7 +30,7 @@ from kernel.messages import (
     SentMessage,
     ToolCall,
 )
-from kernel.tools.catalogue import Catalogue, arguments_problem
+from kernel.tools.catalogue import NOT_IN_NAMES, Catalogue, arguments_problem
 
 MAX_CALLS: Final = 32  # in one reply
 ID_LIMIT: Final = 120  # code points of a call id or tool name
@@ -110,7 +111,7 @@ def checked(reply: DriverReply, history: History) -> DriverReply:
         raise ModelError(
             "model_invalid_answer", f"{len(reply.calls)} tool calls in one reply; the limit is {MAX_CALLS}"
         )
-    given = [call.call_id[:ID_LIMIT] for call in reply.calls]
+    given = [_plain(call.call_id) for call in reply.calls]
     used: list[str] = []
     calls: list[ToolCall] = []
     for index, call in enumerate(reply.calls):
@@ -118,8 +119,14 @@ def checked(reply: DriverReply, history: History) -> DriverReply:
         if not call_id or call_id in used or history.uses(call_id):
             call_id = _free_id(call_id, len(history), (*given, *used), history)
         used.append(call_id)
-        calls.append(ToolCall(call_id, call.name[:ID_LIMIT], call.arguments))
+        calls.append(ToolCall(call_id, _plain(call.name), call.arguments))
     return DriverReply(reply.text, tuple(calls), reply.model, reply.input_tokens, reply.output_tokens)
+
+
+def _plain(name: str) -> str:
+    """Return a name as it may be written down everywhere: short, and with no secret in it."""
+    cleaned = clean(name[:ID_LIMIT])
+    return cleaned if cleaned == name[:ID_LIMIT] else NOT_IN_NAMES.sub("_", cleaned)[:ID_LIMIT]
 
 
 def _free_id(wanted: str, place: int, taken: Sequence[str], history: History) -> str:

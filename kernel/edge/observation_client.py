@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 PATH: Final = "/v1/observations/hints/batch"
 MAX_ANSWER_BYTES: Final = 1024 * 1024
+MOST: Final = 2**31 - 1  # of a count or a revision
 MAX_HINTS: Final = 20  # in one answer
 MAX_REVISIONS: Final = 200  # the API takes no more; of the newest suppressions
 TEXT_LIMIT: Final = 4_096  # code points of one proposition or caution
@@ -150,7 +151,7 @@ def parse_answer(request: HintRequest, answer: object) -> HintAnswer:
         raise BadAnswer(f"{len(hints)} hints; the limit is {MAX_HINTS}")
     counts = answer.get("counts")
     n_retrieved = counts.get("retrieved", len(hints)) if isinstance(counts, dict) else len(hints)
-    if isinstance(n_retrieved, bool) or not isinstance(n_retrieved, int) or n_retrieved < 0:
+    if isinstance(n_retrieved, bool) or not isinstance(n_retrieved, int) or not 0 <= n_retrieved <= MOST:
         raise BadAnswer("counts.retrieved is no count")
     return HintAnswer(
         activation_id=request.activation_id,
@@ -170,14 +171,14 @@ def _parse_hint(value: object) -> Hint:
     if not isinstance(value, dict):
         raise BadAnswer("a hint is no object")
     revision = value.get("revision")
-    if isinstance(revision, bool) or not isinstance(revision, int):
-        raise BadAnswer("revision is no whole number")
+    if isinstance(revision, bool) or not isinstance(revision, int) or not 1 <= revision <= MOST:
+        raise BadAnswer("revision is no whole number from 1 on")
     matched_by = value.get("matched_by", [])
     if not isinstance(matched_by, list) or not all(isinstance(reason, str) for reason in matched_by):
         raise BadAnswer("matched_by is no list of texts")
     return Hint(
-        hint_id=_text(value, "hint_id", ID_LIMIT),
-        knowledge_id=_text(value, "knowledge_id", ID_LIMIT),
+        hint_id=_id(value, "hint_id"),
+        knowledge_id=_id(value, "knowledge_id"),
         revision=revision,
         proposition=_text(value, "proposition", TEXT_LIMIT),
         state=_text(value, "state", ID_LIMIT),
@@ -194,6 +195,14 @@ def _text(value: Mapping[str, Any], name: str, limit: int, *, required: bool = T
         raise BadAnswer(f"{name} is no text")
     if len(text) > limit:
         raise BadAnswer(f"{name} has {len(text)} characters; the limit is {limit}")
+    return text
+
+
+def _id(value: Mapping[str, Any], name: str) -> str:
+    """Return an id that can be sent back as it is."""
+    text = _text(value, name, ID_LIMIT)
+    if not text.isprintable() or text != text.strip():
+        raise BadAnswer(f"{name} is no printable text without space around it")
     return text
 
 

@@ -14,6 +14,7 @@ from kernel.core.codec import to_json
 from kernel.messages import Holdout, Limits, Member, RunSpec
 from kernel.tools.mcp_config import server_problem
 
+RUN_ID_LIMIT: Final = 150  # characters: ids of events, activations and child runs are longer by some
 ID_LIMIT: Final = 200  # characters
 TEXT_LIMIT: Final = 1_000_000  # characters of the task
 RULES_LIMIT: Final = 100_000  # characters of the rules and of the setup command
@@ -48,8 +49,8 @@ def _text_problems(spec: RunSpec) -> Iterator[str]:
         yield "run_id must be a printable text that is not empty"
     if not spec.task.strip():
         yield "task is empty: say what the run is to do"
-    bounded = {"task": TEXT_LIMIT, "rules": RULES_LIMIT, "setup": RULES_LIMIT}
-    short = ("run_id", "task_id", "actor_id", "parent_run_id", "team_root", "agent", "script", "model")
+    bounded = {"run_id": RUN_ID_LIMIT, "task": TEXT_LIMIT, "rules": RULES_LIMIT, "setup": RULES_LIMIT}
+    short = ("task_id", "actor_id", "parent_run_id", "team_root", "agent", "script", "model")
     for name in (*bounded, *short):
         limit, length = bounded.get(name, ID_LIMIT), len(getattr(spec, name) or "")
         if length > limit:
@@ -62,6 +63,9 @@ def _names_problems(spec: RunSpec) -> Iterator[str]:
     for name, names in lists.items():
         if len(names) > NAMES_LIMIT:
             yield f"{name} has {len(names)} entries; the limit is {NAMES_LIMIT}: keep those that matter"
+        for number, one in enumerate(names):
+            if not one.strip() or len(one) > ID_LIMIT or not one.isprintable():
+                yield f"{name}[{number}] must be a printable text of 1 to {ID_LIMIT} characters"
     for name in _repeated(spec.tools):
         yield f"tools names {name!r} twice: once is enough"
     size = len(to_json(list(lists.values())).encode("utf-8", "replace"))

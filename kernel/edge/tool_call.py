@@ -80,7 +80,8 @@ async def run_operation(
         status=result.status,
         effect=result.effect,
         error_class=clip(result.error_class, 200),
-        diagnostic=cut_middle(result.diagnostic or result.note if result.status != "ok" else "", DIAGNOSTIC_LIMIT),
+        diagnostic=cut_middle(result.diagnostic, DIAGNOSTIC_LIMIT),
+        note=result.note,
         excerpt=cut_middle(result.output, DIAGNOSTIC_LIMIT),
     )
 

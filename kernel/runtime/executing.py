@@ -137,8 +137,10 @@ async def delegate(command: StartDelegate) -> Observation:
             parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
             memo=workflow.memo(),
         )
-    except (WorkflowAlreadyStartedError, ChildWorkflowError, ApplicationError) as error:
+    except ChildWorkflowError as error:
         return DelegateFinished(workflow.time_ns(), command.call_id, "failed", reason=why(error))
+    except (WorkflowAlreadyStartedError, ApplicationError) as error:
+        return DelegateFinished(workflow.time_ns(), command.call_id, "failed", reason=why(error), started=False)
     return DelegateFinished(workflow.time_ns(), command.call_id, result.status, result.answer, result.reason)
 
 
@@ -153,7 +155,8 @@ async def start_operation(command: StartOperation) -> OperationFinished | None:
         )
     except (WorkflowAlreadyStartedError, ChildWorkflowError) as error:
         detail = f"the operation could not be started: {why(error)}"
-        return OperationFinished(workflow.time_ns(), command.operation_id, "failed", "none", "not_started", detail)
+        now = workflow.time_ns()
+        return OperationFinished(now, command.operation_id, "failed", "none", "not_started", note=detail)
     return None
 
 

@@ -291,7 +291,7 @@ class LocalRun:
             return await self._edges.run_operation(command)
         except Exception as error:  # noqa: BLE001 - infrastructure was lost: whether the operation ran is not known
             now = self._clock_ns()
-            return OperationFinished(now, command.operation_id, "timed_out", "uncertain", "lost", _why(error))
+            return OperationFinished(now, command.operation_id, "timed_out", "uncertain", "lost", note=_why(error))
 
     async def _delegate(self, command: StartDelegate) -> Observation:
         child = LocalRun(self._edges, self._approve, self._clock_ns, self._answer)

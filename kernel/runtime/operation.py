@@ -37,7 +37,7 @@ class Operation:
             unless_cancelled(error)
             detail = f"the operation was lost; whether it ran to its end is not known ({why(error)})"
             now = workflow.time_ns()
-            finished = OperationFinished(now, command.operation_id, "timed_out", "uncertain", "lost", detail)
+            finished = OperationFinished(now, command.operation_id, "timed_out", "uncertain", "lost", note=detail)
         run = workflow.get_external_workflow_handle(command.run_id)
         try:
             await run.signal(REPORT, finished)

@@ -1,11 +1,14 @@
 """Owns what a tool is to the kernel: its entry in a run's catalogue, and the result of one call."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from kernel.messages import Effect, McpServer, ToolKind, ToolSpec, ToolStatus
+
+NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")  # what model providers accept in no tool's name
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from contract.redaction import redact
 from kernel.messages import McpServer
 
+KEY_LIMIT: Final = 100  # characters
 VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 # A run's spec may come from anybody who may start runs: it must not have the worker's own secrets sent somewhere.
 OWN_VARIABLES: Final = ("TEMPORALITY_", "TEMPORAL_", "KERNEL_", "OPENAI_", "DATABASE_", "CELERY_", "SECRET_KEY")
@@ -19,12 +20,14 @@ def server_problem(server: McpServer) -> str:
     this before the spec enters workflow history; a preparation asks it again.
     """
     problem = _field_problem(server)
-    return f"MCP server {server.key!r}: {problem}" if problem else ""
+    return f"MCP server {server.key[:KEY_LIMIT]!r}: {problem}" if problem else ""
 
 
 def _field_problem(server: McpServer) -> str:
     if not server.key.strip():
         return "`key` is empty; give the server a name"
+    if len(server.key) > KEY_LIMIT or not server.key.isprintable():
+        return f"`key` must have 1 to {KEY_LIMIT} printable characters"
     if server.command and server.url:
         return "both `command` and `url` are set; keep the one that reaches it"
     if not server.command and not server.url:

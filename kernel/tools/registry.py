@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import logging
-import re
 import shutil
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ import mcp_types
 
 from kernel.messages import McpServer, RunSpec
 from kernel.tools.answered import ANSWERED, answered_entries
-from kernel.tools.catalogue import Catalogue, ToolEntry, ToolResult
+from kernel.tools.catalogue import NOT_IN_NAMES, Catalogue, ToolEntry, ToolResult
 from kernel.tools.mcp_servers import McpServerError, McpSessions
 from kernel.tools.shell import RunFolders, ShellLimits, confinement, judge, run_command, shell_entry
 
@@ -23,7 +22,6 @@ logger = logging.getLogger(__name__)
 
 NAME_LIMIT: Final = 64  # characters; what model providers accept as a tool's name
 OPERATION_SECONDS: Final = 1_800.0  # what a background command may take
-NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
