@@ -1,4 +1,7 @@
-"""Runs the demo: the kernel's demo tasks as real runs, the last one with Observation switched off on the way."""
+"""Runs the demo: the kernel's demo tasks as real runs, one with Observation switched off on the way.
+
+A task that waits for a person is started and told, not waited for, and not started again while it waits.
+"""
 
 import json
 import time
@@ -9,24 +12,31 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError, connection
 
+from debugger.kernel_client import NoAnswer, NotDrivenHere, RunAddress, RunEnded, look
 from debugger.launching import LaunchError, Runtime, start_run, wait_for_run
 from ingest.models import Event, Project, Run
 
 DEMO_FILES = Path(settings.BASE_DIR) / "kernel" / "demos"
 RUN_SECONDS = 120.0
 JOURNAL_SECONDS = 60.0
+ASK_SECONDS = 60.0
+ASK_POLL_SECONDS = 0.5
 POLL_SECONDS = 0.1
 PAUSED_MARK = "hints_paused_by_demo"
 
 
 @dataclass(frozen=True, slots=True)
 class DemoTask:
-    """One demo file: `spec` has the fields of the kernel's RunSpec without a run id."""
+    """One demo file: `spec` has the fields of the kernel's RunSpec without a run id.
+
+    `pause_hints` switches Observation off after the first activation; a run that `waits` needs a person to end.
+    """
 
     name: str
     title: str
     spec: Mapping[str, object]
     pause_hints: bool
+    waits: bool
 
 
 def read_demo_tasks(folder: Path = DEMO_FILES) -> list[DemoTask]:
@@ -42,6 +52,7 @@ def read_demo_tasks(folder: Path = DEMO_FILES) -> list[DemoTask]:
                     title=str(document.get("title", path.stem)),
                     spec={**spec, "script": spec.get("script") or path.stem},
                     pause_hints=bool(document.get("pause_hints", False)),
+                    waits=bool(document.get("waits", False)),
                 )
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -53,13 +64,20 @@ class Demo:
     """The demo of one project. `run` is for a thread of its own; `restore_hints` may be called from any."""
 
     def __init__(
-        self, runtime: Runtime, project: str, base_url: str, tell: Callable[[str], None], var_dir: Path
+        self,
+        runtime: Runtime,
+        project: str,
+        base_url: str,
+        tell: Callable[[str], None],
+        var_dir: Path,
+        files: Path = DEMO_FILES,
     ) -> None:
         self._runtime = runtime
         self._project = project
         self._base_url = base_url
         self._tell = tell
         self._mark = var_dir / PAUSED_MARK
+        self._files = files
 
     def run(self, again: bool = False) -> None:
         """Run each demo task that has no run yet, or all of them `again`; say how each ended.
@@ -67,12 +85,12 @@ class Demo:
         Best effort: a failing demo is told and leaves the stack up.
         """
         try:
-            tasks = read_demo_tasks()
-            due = [task for task in tasks if again or not self._numbers(task)]
-            together = [task for task in due if not task.pause_hints]
-            started = [start_run(self._runtime, self._spec(task), self._project) for task in together]
-            for run_id in started:
-                self._follow(run_id)
+            tasks = read_demo_tasks(self._files)
+            due = [task for task in tasks if not self._still_waits(task) and (again or not self._numbers(task))]
+            started = [(task, self._start(task)) for task in due if not task.pause_hints]
+            for task, run_id in sorted(started, key=lambda pair: not pair[0].waits):
+                if not (task.waits and self._tell_waiting(run_id)):
+                    self._follow(run_id)
             for task in due:
                 if task.pause_hints:
                     self._run_paused(task)
@@ -90,7 +108,7 @@ class Demo:
             self._mark.unlink(missing_ok=True)
 
     def _run_paused(self, task: DemoTask) -> None:
-        run_id = start_run(self._runtime, self._spec(task), self._project)
+        run_id = self._start(task)
         try:
             self._await_activation(run_id)
             self._mark.touch()
@@ -109,9 +127,43 @@ class Demo:
                 raise LaunchError(f"run {run_id} reported no activation within {JOURNAL_SECONDS:.0f} s")
             time.sleep(POLL_SECONDS)
 
+    def _still_waits(self, task: DemoTask) -> bool:
+        """Whether the task's newest run waits for a person; it is told again when it does."""
+        numbers = self._numbers(task) if task.waits else []
+        return bool(numbers) and self._tell_waiting(f"{task.name}-{max(numbers)}")
+
+    def _tell_waiting(self, run_id: str) -> bool:
+        """Say where the run waits for a person, once it does; False when it is over.
+
+        Raises LaunchError when neither is to be learnt within ASK_SECONDS.
+        """
+        deadline = time.monotonic() + ASK_SECONDS
+        while (waits := self._waits(run_id)) is False:
+            if time.monotonic() > deadline:
+                raise LaunchError(f"run {run_id} asked nobody anything within {ASK_SECONDS:.0f} s")
+            time.sleep(ASK_POLL_SECONDS)
+        if waits:
+            self._tell(f"{run_id} waits for you: {self._address(run_id)}")
+        return bool(waits)
+
+    def _waits(self, run_id: str) -> bool | None:
+        """Whether the run waits for a person by now; None when it is over."""
+        try:
+            return bool(look(self._runtime, RunAddress(self._project, run_id)).asks)
+        except NoAnswer:
+            return False
+        except (RunEnded, NotDrivenHere):
+            return None
+
     def _follow(self, run_id: str) -> None:
         status = wait_for_run(self._runtime, run_id, RUN_SECONDS)
-        self._tell(f"{run_id} {status}: {self._base_url}/{self._project}/runs/{run_id}/")
+        self._tell(f"{run_id} {status}: {self._address(run_id)}")
+
+    def _address(self, run_id: str) -> str:
+        return f"{self._base_url}/{self._project}/runs/{run_id}/"
+
+    def _start(self, task: DemoTask) -> str:
+        return start_run(self._runtime, self._spec(task), self._project)
 
     def _numbers(self, task: DemoTask) -> list[int]:
         """Return the numbers of this task's runs so far: the last part of their run ids."""

@@ -5,9 +5,10 @@ a hint can only work when the hint was injected. Used by the demo and the tests.
 
 A script is `{"rules": [{"if": {…}, "text": "…", "call": [{"tool": "…", "arguments": {…}}]}, {"if": {…},
 "answer": "…"}]}`; the first rule whose conditions all hold is followed. Conditions are regular expressions:
-`last` in the replies to the last calls, `hint` and `no_hint` in the hint blocks (the latest first), `called`
-and `not_called` in the arguments of all calls so far, `start` (true) before the first call. Named groups
-fill `<<name>>` in what the rule says.
+`last` in the replies to the last calls, `told` and `no_told` in what came after these without being asked for (the
+end of a background operation; hints aside), `replied` in the replies to all calls so far, `hint` and `no_hint` in the
+hint blocks, `called` and `not_called` in the arguments of all calls so far (of these the latest first), `start` (true)
+before the first call. Named groups fill `<<name>>` in what the rule says.
 """
 
 import json
@@ -23,14 +24,16 @@ from kernel.edge.retry import ModelError
 from kernel.messages import ToolCall
 
 DEMOS: Final = Path(__file__).parent.parent / "demos"
+MEMBERS: Final = "members"  # the folder beside the demos with the scripts of those they delegate to
 BLOCK: Final = re.compile(rf"<{re.escape(HINT_TYPE)}[ >].*?</{re.escape(HINT_TYPE)}>", re.DOTALL)
 PLACE: Final = re.compile(r"<<(\w+)>>")
-CONDITIONS: Final = frozenset({"start", "last", "hint", "no_hint", "called", "not_called"})
+NEGATED: Final = {"no_told": "told", "no_hint": "hint", "not_called": "called"}
+CONDITIONS: Final = frozenset({"start", "last", "told", "replied", "hint", "called", *NEGATED})
 SCRIPT_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
 class ScriptedDriver:
-    """Follows the scripts of one folder: `<script>.json`, key `script`."""
+    """Follows the scripts of one folder: `<script>.json` in it or in its folder `members`, key `script`."""
 
     def __init__(self, folder: Path = DEMOS) -> None:
         self._folder = folder
@@ -45,8 +48,9 @@ class ScriptedDriver:
     def _rules(self, script: str) -> Sequence[Mapping[str, Any]]:
         if not SCRIPT_NAME.fullmatch(script):
             raise ModelError("script_invalid", "the script's name must be 1 to 80 letters, digits, _ or -")
+        own, member = self._folder / f"{script}.json", self._folder / MEMBERS / f"{script}.json"
         try:
-            rules = json.loads((self._folder / f"{script}.json").read_text())["script"]["rules"]
+            rules = json.loads((own if own.exists() else member).read_text())["script"]["rules"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ModelError("script_invalid", f"script {script} cannot be read: {error!r}") from None
         if not isinstance(rules, list):
@@ -68,21 +72,26 @@ def follow(rules: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, A
 
 
 class _Seen:
-    """What a request shows: the last replies, the hint blocks, the calls made so far."""
+    """What a request shows, in the order it stands there."""
 
     def __init__(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        replies: list[str] = []
         self.hints: list[str] = []
         self.calls: list[str] = []
+        self.replies: list[str] = []
+        last: list[str] = []
+        told: list[str] = []
         for message in messages:
             if message["role"] == "assistant":
-                replies = []
+                last, told = [], []
                 self.calls += [call["function"]["arguments"] for call in message.get("tool_calls", ())]
             elif message["role"] == "tool":
-                replies.append(message["content"])
+                last.append(message["content"])
+                self.replies.append(message["content"])
             elif message["role"] == "user":
                 self.hints += BLOCK.findall(message["content"])
-        self.last = "\n".join(replies)
+                told.append(BLOCK.sub("", message["content"]))
+        self.last = "\n".join(last)
+        self.told = "\n".join(told)
 
     def holds(self, conditions: Mapping[str, Any]) -> dict[str, str] | None:
         """Return the named groups of the conditions when all hold, else None. Raises KeyError for an unknown one."""
@@ -92,8 +101,8 @@ class _Seen:
                 raise KeyError(f"unknown condition {name}")
             if name == "start":
                 holds = wanted is (not self.calls)
-            elif name in ("no_hint", "not_called"):
-                holds = not any(re.search(wanted, text) for text in self._texts(name.partition("_")[2]))
+            elif name in NEGATED:
+                holds = not any(re.search(wanted, text) for text in self._texts(NEGATED[name]))
             else:
                 match = next((m for text in self._texts(name) if (m := re.search(wanted, text))), None)
                 holds = match is not None
@@ -103,7 +112,13 @@ class _Seen:
         return found
 
     def _texts(self, name: str) -> Iterator[str]:
-        texts = {"last": [self.last], "hint": self.hints, "called": self.calls}[name]
+        texts = {
+            "last": [self.last],
+            "told": [self.told],
+            "replied": self.replies,
+            "hint": self.hints,
+            "called": self.calls,
+        }[name]
         return reversed(texts)
 
 

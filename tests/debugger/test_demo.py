@@ -1,13 +1,17 @@
 """The demo's files are read as they are, and what a killed demo left switched off is switched on again."""
 
 import json
+import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from debugger.demo import PAUSED_MARK, Demo, read_demo_tasks
-from debugger.launching import LaunchError, Runtime
-from ingest.models import Project
+from debugger.kernel_client import Answer, RunAddress, answer, look
+from debugger.launching import LaunchError, Runtime, wait_for_run
+from ingest.models import Project, Run
+from tests.conftest import RunningStack
 
 NOWHERE = Runtime("127.0.0.1:1", "default", "queue")
 
@@ -18,12 +22,13 @@ def write(folder: Path, name: str, document: object) -> None:
 
 def test_demo_files_are_read_in_order_with_their_script(tmp_path: Path) -> None:
     """A file gives a spec; the script is the one it names, or its own."""
-    write(tmp_path, "b_second.json", {"spec": {"task": "two", "script": "other"}, "pause_hints": True})
+    write(tmp_path, "b_second.json", {"spec": {"task": "two", "script": "other"}, "pause_hints": True, "waits": True})
     write(tmp_path, "a_first.json", {"title": "First", "spec": {"task": "one"}})
     first, second = read_demo_tasks(tmp_path)
-    assert (first.name, first.title, first.pause_hints) == ("a-first", "First", False)
+    assert (first.name, first.title, first.pause_hints, first.waits) == ("a-first", "First", False, False)
     assert first.spec == {"task": "one", "script": "a_first"}
-    assert (second.name, second.spec["script"], second.pause_hints) == ("b-second", "other", True)
+    assert (second.name, second.spec["script"]) == ("b-second", "other")
+    assert (second.pause_hints, second.waits) == (True, True)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"task": "no spec"}', '{"spec": 7}'])
@@ -56,3 +61,40 @@ def test_what_a_person_switched_off_stays_off(tmp_path: Path) -> None:
     demo_of("demo", tmp_path, []).restore_hints()
     project.refresh_from_db()
     assert project.hints_paused
+
+
+def known(project: Project, run_id: str) -> None:
+    """The journal has the run, as it has in a stack once the run reported its start."""
+    now = datetime.now(UTC)
+    Run.objects.create(project=project, run_id=run_id, run_day=now.date(), first_received_at=now, last_received_at=now)
+
+
+@pytest.mark.stack
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_waits_is_told_and_not_started_twice(stack: RunningStack, tmp_path: Path) -> None:
+    """The demo ends without the person; while the run waits it is told again and another is never started."""
+    project = Project.objects.create(slug=stack.project, name="Demo")
+    name, told = f"ask-{uuid.uuid4().hex[:8]}", list[str]()
+    spec = {"task": "Tag it", "script": "ask-first", "tools": ["ask_human"]}
+    write(tmp_path, f"{name}.json", {"spec": spec, "waits": True})
+    first, second = (RunAddress(stack.project, f"{name}-{number}") for number in (1, 2))
+
+    def run(again: bool) -> list[str]:
+        told.clear()
+        Demo(stack.runtime(), stack.project, "http://here", told.append, tmp_path, tmp_path).run(again=again)
+        return told
+
+    waits = f"{first.run_id} waits for you: http://here/{stack.project}/runs/{first.run_id}/"
+    finished = f"demo finished: http://here/{stack.project}/runs/"
+    assert run(again=False) == [waits, finished]
+    known(project, first.run_id)
+    assert run(again=False) == [waits]
+    assert run(again=True) == [waits]
+    [ask] = look(stack.runtime(), first).asks
+    answer(stack.runtime(), first, ask.key, Answer("question", "ada", "not now"))
+    assert wait_for_run(stack.runtime(), first.run_id, 60) == "completed"
+    assert run(again=False) == []
+    assert run(again=True) == [waits.replace(first.run_id, second.run_id), finished]
+    [ask] = look(stack.runtime(), second).asks
+    answer(stack.runtime(), second, ask.key, Answer("question", "ada", "not now"))
+    assert wait_for_run(stack.runtime(), second.run_id, 60) == "completed"

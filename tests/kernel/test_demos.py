@@ -1,6 +1,7 @@
 """The demo tasks on the whole stack: each ends with a true answer, and what a demo is to show is in its events."""
 
 import json
+import sqlite3
 import subprocess
 import threading
 import time
@@ -14,9 +15,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from contract.events import EVENT_TYPES, check_data
+from debugger.kernel_client import Answer, RunAddress, answer, look
 from debugger.launching import start_run, wait_for_run
-from kernel.drivers.scripted import DEMOS
-from kernel.runtime.start import StartError, demo_spec
+from kernel.drivers.scripted import DEMOS, MEMBERS
+from kernel.runtime.start import StartError, checked, demo_spec
 from kernel.tools.registry import Toolbox
 from tests.conftest import RunningStack
 
@@ -31,15 +34,32 @@ class DemoRun:
     def __init__(self, stack: RunningStack, name: str) -> None:
         self.stack = stack
         self.run_id = f"{name}-{uuid.uuid4().hex[:8]}"
-        start_run(stack.runtime(), {**demo_spec(name), "run_id": self.run_id})
+        start_run(stack.runtime(), {**demo_spec(name), "run_id": self.run_id}, stack.project)
 
     def finish(self) -> "DemoRun":
+        """Wait for the end; whatever was reported by then fits the schema of its type."""
         assert wait_for_run(self.stack.runtime(), self.run_id, 120) == "completed"
+        for event in self.all_events():
+            assert event["type"] in EVENT_TYPES
+            assert check_data(event["type"], event["data"]) is None, event
         return self
 
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        found = self.stack.get(f"/v1/runs/{self.run_id}/events").json().get("results", [])
-        return [event for event in found if event["type"] == kind]
+    def all_events(self, run_id: str = "") -> list[dict[str, Any]]:
+        """Return the events of the run, or of another one, in the order they were reported."""
+        found = self.stack.get(f"/v1/runs/{run_id or self.run_id}/events").json().get("results", [])
+        return list(found)
+
+    def events(self, kind: str, run_id: str = "") -> list[dict[str, Any]]:
+        return [event for event in self.all_events(run_id) if event["type"] == kind]
+
+    def say(self, words: str, approved: bool = False) -> None:
+        """Answer what the run waits for next, as a person does on its page."""
+        deadline, address = time.monotonic() + 60, RunAddress(self.stack.project, self.run_id)
+        while not (asks := look(self.stack.runtime(), address).asks):
+            assert time.monotonic() < deadline, f"{self.run_id} asks nothing"
+            threading.Event().wait(0.05)
+        [ask] = asks
+        answer(self.stack.runtime(), address, ask.key, Answer(ask.kind, "ada", words, approved))
 
     def await_event(self, kind: str) -> None:
         deadline = time.monotonic() + 60
@@ -56,9 +76,10 @@ class DemoRun:
     def work(self) -> Path:
         return Toolbox(self.stack.var_dir / "work").folders(self.run_id).work
 
-    def searches(self) -> list[tuple[str, str]]:
+    def searches(self, run_id: str = "") -> list[tuple[str, str]]:
         """Trigger and result of each search that was made, in order."""
-        return [(event["data"]["trigger"], event["data"]["result"]) for event in self.events("activation.completed")]
+        completed = self.events("activation.completed", run_id)
+        return [(event["data"]["trigger"], event["data"]["result"]) for event in completed]
 
     def skips(self) -> list[str]:
         return [event["data"]["skip_reason"] for event in self.events("activation.skipped")]
@@ -136,13 +157,112 @@ def test_observation_off(stack: RunningStack) -> None:
     assert failed["data"]["error_class"] == "exit_nonzero"
 
 
+def test_background_build(stack: RunningStack) -> None:
+    """An awaited operation fails and its hint comes at the boundary after; the next one tells its end by itself."""
+    run = DemoRun(stack, "background-build").finish()
+    with sqlite3.connect(run.work / "build" / "index.db") as index:
+        [words] = index.execute("select count(*) from words").fetchone()
+    assert run.answer == f"The index holds {words} words, and 0 links of the handbook are broken."
+    events = [event for event in run.all_events() if event["type"].startswith("operation.")]
+    assert [event["type"].partition(".")[2] for event in events] == ["started", "failed", "started", "completed"]
+    failed, well = events[1]["operation_id"], events[3]["operation_id"]
+    [searched] = [e for e in run.events("activation.completed") if e["data"]["trigger"] == "tool.failed"]
+    assert (searched["operation_id"], searched["data"]["result"]) == (failed, "success")
+    [awaited] = [event for event in run.events("tool.completed") if event["tool"] == "await_operation"]
+    assert awaited["operation_id"] == failed != well, "nobody asked for the end of the second one"
+    assert events[3]["turn"] < run.events("run.completed")[0]["data"]["n_turns"]
+    assert [len(event["data"]["plan"]) for event in run.events("plan.updated")] == [3, 4]
+
+
+def test_background_build_needs_its_hint(stack: RunningStack) -> None:
+    """Without Observation the folder is never made and the run says that it built nothing."""
+    with paused(stack):
+        run = DemoRun(stack, "background-build").finish()
+    assert run.answer.startswith("I could not build the index")
+    assert not (run.work / "build").exists()
+
+
+def test_team(stack: RunningStack) -> None:
+    """Each member's situation is searched for in its own run; the root answers from both answers."""
+    run = DemoRun(stack, "team").finish()
+    assert run.answer == (
+        "The parser package is ready: all 2 tests pass, and its newest change makes the parser fold case before it "
+        "splits."
+    )
+    started = {event["data"]["member"]: event["data"]["child_run_id"] for event in run.events("delegate.started")}
+    historian, tester = started["historian"], started["tester"]
+    assert [search for search in run.searches(historian) if search[0] != "task.priming"] == [
+        ("mcp.first_call", "success")
+    ]
+    assert [search for search in run.searches(tester) if search[0] != "task.priming"] == [("tool.failed", "success")]
+    assert {trigger for trigger, _ in run.searches()} == {"task.priming"}
+    children = [*run.all_events(historian), *run.all_events(tester)]
+    begun = [event for event in children if event["type"] == "run.started"]
+    assert [(event["parent_run_id"], event["team_root"]) for event in begun] == [(run.run_id, run.run_id)] * 2
+    assert [check_data(event["type"], event["data"]) for event in children] == [None] * len(children)
+    ends = {event["data"]["child_run_id"]: event["data"]["status"] for event in run.events("delegate.finished")}
+    assert ends == {historian: "completed", tester: "completed"}
+    first_end = min(run.events("delegate.finished"), key=lambda event: event["seq"])
+    assert all(event["seq"] < first_end["seq"] for event in run.events("delegate.started")), "side by side"
+
+
+def test_team_needs_its_hints(stack: RunningStack) -> None:
+    """Without Observation neither member knows its way, and the root does not pretend."""
+    with paused(stack):
+        run = DemoRun(stack, "team").finish()
+    assert run.answer.startswith("I cannot say whether the parser package is ready.")
+    assert "I read the title" in run.answer and "I could not run the tests" in run.answer
+
+
+def tags(run: DemoRun) -> str:
+    git = ["git", "-c", "safe.directory=*", "-C", str(run.work), "tag", "--points-at", "HEAD"]
+    return subprocess.run(git, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "decisions", "expected", "tagged"),
+    [
+        ("It is 1.0.", [True, True], "The parser package is tagged as version 1.0.", "v1.0\n"),
+        ("2", [False], "I tagged nothing, because a person did not approve it. They said: not today", ""),
+        ("1.0", [True, False], "I tagged nothing, because a person did not approve it. They said: not today", ""),
+        ("Ask $(Ada)", [], "I tagged nothing. I asked for a version and was told: Ask $(Ada)", ""),
+        ("", [], "I tagged nothing. I asked for a version and was told: (an empty answer)", ""),
+    ],
+    ids=["approved", "denied", "the mended call denied", "no version", "nothing said"],
+)
+def test_ask_first(stack: RunningStack, said: str, decisions: list[bool], expected: str, tagged: str) -> None:
+    """It waits for an answer and for each yes, the one for what a hint says too, and does what the person said."""
+    run = DemoRun(stack, "ask-first")
+    run.say(said)
+    for approved in decisions:
+        run.say("" if approved else "not today", approved)
+    run.finish()
+    assert (run.answer, tags(run)) == (expected, tagged)
+    assert [event["data"]["approved"] for event in run.events("approval.decided")] == decisions
+    failed = len(run.events("tool.failed"))
+    assert run.searches().count(("tool.failed", "success")) == failed == int(len(decisions) == 2)
+
+
+def test_ask_first_needs_its_hint(stack: RunningStack) -> None:
+    """Without Observation the approved call fails for want of an author, and nothing is tagged."""
+    with paused(stack):
+        run = DemoRun(stack, "ask-first")
+        run.say("1.0")
+        run.say("", approved=True)
+        run.finish()
+    assert (run.answer, tags(run)) == ("I could not tag the release: git wants an author and I know none.", "")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_demo_files_are_complete(name: str) -> None:
-    """A demo file has a name, a title, a spec and a script of its own."""
+    """A demo file has a name, a title, a spec that is accepted, and scripts of its own and of its members."""
     document = json.loads((DEMOS / f"{name}.json").read_text())
     assert document["name"] == name
     assert document["title"] and document["spec"]["task"]
-    assert all("call" in rule or "answer" in rule for rule in document["script"]["rules"])
+    assert checked({**document["spec"], "run_id": "r"}).task == document["spec"]["task"]
+    members = [DEMOS / MEMBERS / f"{member['script']}.json" for member in document["spec"].get("members", ())]
+    scripts = [document["script"], *(json.loads(path.read_text())["script"] for path in members)]
+    assert all("call" in rule or "answer" in rule for script in scripts for rule in script["rules"])
 
 
 def test_an_unknown_demo_is_refused_with_the_known_names() -> None:

@@ -59,6 +59,36 @@ def test_text_outside_of_a_block_is_no_hint() -> None:
     assert follow_messages(*task).calls == ()
 
 
+def test_what_was_told_is_no_reply_and_no_hint() -> None:
+    """An operation's end is told apart from the replies before it, which stay to be read in later turns."""
+    rules: list[dict[str, Any]] = [
+        {"if": {"told": "(?P<end>op-3) ended well", "replied": "(?P<first>fatal)"}, "answer": "<<first>> <<end>>"},
+        {"if": {"no_told": "ended", "last": "(?P<last>.+)"}, "answer": "<<last>>"},
+    ]
+    end = Message("context", "[Background operation op-3 ended well.]", "operation")
+    later = (
+        Message("assistant", "", "model", (ToolCall("c2", "shell", "{}"),)),
+        Message("tool", "fine", "tool", call_id="c2"),
+    )
+    answers = [
+        follow(rules, render_openai(messages)).text
+        for messages in ((*FAILED, end), (*HINTED, end), (*FAILED, end, *later), (*HINTED, *later, end), HINTED)
+    ]
+    assert answers == ["fatal op-3", "fatal op-3", "fine", "fatal op-3", "fatal: not a git repository"]
+    quoted = Message("context", BLOCK.replace("`git init`", "op-3 ended well"), "hints")
+    assert follow(rules, render_openai((*FAILED, quoted))).text == "fatal: not a git repository"
+
+
+async def test_the_scripts_of_members_stand_beside_the_demos(tmp_path: Path) -> None:
+    """A name is looked up in the folder, then in its folder of members."""
+    (tmp_path / "members").mkdir()
+    for path, text in (("both.json", "own"), ("members/both.json", "member's"), ("members/one.json", "member's")):
+        (tmp_path / path).write_text(json.dumps({"script": {"rules": [{"answer": text}]}}))
+    driver = ScriptedDriver(tmp_path)
+    said = [(await driver.reply(ModelRequest("r", 1, START, (), script=name))).text for name in ("both", "one")]
+    assert said == ["own", "member's"]
+
+
 def test_call_ids_differ_between_turns() -> None:
     """Two turns never use one call id."""
     ids = [call.call_id for messages in (START, HINTED) for call in follow_messages(*messages).calls]
