@@ -132,6 +132,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "input_tokens": may("int", "as reported by the provider"),
             "output_tokens": may("int", "as reported by the provider"),
             "model": may("str", "model that answered"),
+            "finish_reason": may("str", "why the model stopped, in its provider's word"),
         },
         {"duration_ms": 1310, "n_calls": 1, "text": ""},
     ),

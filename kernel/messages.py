@@ -224,18 +224,20 @@ class ModelReplied:
     model: str = ""
     input_tokens: int | None = None
     output_tokens: int | None = None
+    finish_reason: str = ""
     continue_suggested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed:
-    """The model request could not be made or answered, retries included."""
+    """The model request could not be made or answered, retries included. `sent` is False when it never left."""
 
     at_ns: int
     requested_ns: int
     error_class: str
     error: str
     sent_context: tuple[SentMessage, ...] = ()
+    sent: bool = True
 
 
 @dataclass(frozen=True, slots=True)

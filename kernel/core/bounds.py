@@ -39,6 +39,12 @@ def clip_bytes(text: str, limit: int) -> str:
     return text if len(raw) <= limit else raw[:limit].decode("utf-8", "ignore")
 
 
+def clip_shown(text: str, limit: int) -> str:
+    """Return `text` within about `limit` bytes; what a person is not shown is said."""
+    kept = clip_bytes(text, limit)
+    return text if kept == text else f"{kept}… [{len(text) - len(kept)} more characters]"
+
+
 def clip_middle(text: str, limit: int) -> str:
     """Return `text` within `limit` bytes of UTF-8: its beginning and, as what matters comes last, more of its end."""
     raw = text.encode("utf-8", "replace")

@@ -17,6 +17,7 @@ from kernel.core.bounds import (
     MALFORMED_LIMIT,
     clip_bytes,
     clip_middle,
+    clip_shown,
     room_for_text,
 )
 from kernel.core.delegation import report_end, start_delegate
@@ -58,7 +59,7 @@ def open_calls(step: Step, observed: ModelReplied) -> None:
     room = ARGUMENTS_BYTES
     for index, seen in enumerate(observed.calls):
         kept = _kept(step.state, seen, room)
-        room -= len(kept.arguments.encode("utf-8", "replace"))
+        room -= len((kept.arguments + kept.excerpt).encode("utf-8", "replace"))
         duplicate = any(other.seen.digest == seen.digest for other in calls)
         ids, caused_by = call_ids(step.state, seen), step.state.call_event_id
         event_id = step.emit("tool.requested", observed.at_ns, {"arguments": seen.excerpt}, caused_by=caused_by, **ids)
@@ -70,7 +71,8 @@ def open_calls(step: Step, observed: ModelReplied) -> None:
 def _kept(state: RunState, seen: CallSeen, room: int) -> CallSeen:
     """Return as much of a call as is needed again: the excerpt where a person will be asked about it, the arguments
     where the core answers it."""
-    excerpt = seen.excerpt if seen.name in state.spec.approval_tools else ""
+    asked = seen.name in state.spec.approval_tools
+    excerpt = clip_shown(seen.excerpt, max(LEAST_TEXT_BYTES, room)) if asked else ""
     malformed = clip(seen.malformed, MALFORMED_LIMIT)
     arguments = "" if malformed else seen.arguments
     if len(arguments.encode("utf-8", "replace")) > room:

@@ -172,29 +172,30 @@ def on_reply(step: Step, observed: ModelReplied) -> None:
         "input_tokens": observed.input_tokens,
         "output_tokens": observed.output_tokens,
         "model": observed.model or None,
+        "finish_reason": observed.finish_reason or None,
     }
     event_id = step.emit("model.completed", observed.at_ns, data, caused_by=step.state.request_event_id)
     step.set(call_event_id=event_id)
     if not observed.calls:
         step.emit("turn.completed", observed.at_ns, {"n_calls": 0})
-        end(step, observed.at_ns, "completed", answer=clip(observed.text, ANSWER_LIMIT))
+        cut = "the model's answer was cut at its length limit" if observed.finish_reason == "length" else ""
+        end(step, observed.at_ns, "completed", answer=clip(observed.text, ANSWER_LIMIT), reason=cut)
         return
     open_calls(step, observed)
     boundary_when_answered(step, observed.at_ns)
 
 
 def on_model_failed(step: Step, observed: ModelFailed) -> None:
-    """End the run. A request that broke the protocol was never sent, so only its failure is reported."""
+    """End the run. Of a request that was never sent only the failure is reported."""
     data = {
         "duration_ms": (observed.at_ns - observed.requested_ns) / 1e6,
         "error": observed.error,
         "error_class": observed.error_class,
     }
-    if observed.error_class == "protocol_violation":
-        code, number = "protocol_violation", step.state.request_number
-        event_id = step.emit("model.failed", observed.at_ns, data, number=number)
+    code = "protocol_violation" if observed.error_class == "protocol_violation" else "model_failed"
+    if not observed.sent:
+        event_id = step.emit("model.failed", observed.at_ns, data, number=step.state.request_number)
     else:
-        code = "model_failed"
         report_request(step, observed, step.state.assistant_seq, None)
         event_id = step.emit("model.failed", observed.at_ns, data, caused_by=step.state.request_event_id)
     step.emit("turn.failed", observed.at_ns, {"code": code, "source": "runtime"}, caused_by=event_id)

@@ -17,7 +17,7 @@ TABLE: Final[dict[tuple[Phase, str], tuple[Phase, ...]]] = {
     ("approving", "ApprovalDecided"): AFTER_CALLS,
     ("continuing", "Resumed"): ("calling",),
     **{(phase, "CancelRequested"): ("finished",) for phase in ("preparing", "waiting", *BETWEEN)},
-    **{(phase, "OperationFinished"): (phase,) for phase in BETWEEN},
+    **{(phase, "OperationFinished"): (phase,) for phase in ("preparing", *BETWEEN)},
     **{
         (phase, observation): (phase,)
         for phase in ("running", "approving")

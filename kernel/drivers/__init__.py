@@ -30,13 +30,15 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class DriverReply:
-    """What the model said; token counts are the provider's own, None when it gives none."""
+    """What the model said; token counts are the provider's own, None when it gives none; `finish_reason` is its word
+    for why it stopped ("length" when it was cut)."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     model: str = ""
     input_tokens: int | None = None
     output_tokens: int | None = None
+    finish_reason: str = ""
 
 
 class Driver(Protocol):

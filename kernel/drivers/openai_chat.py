@@ -57,7 +57,8 @@ def read_completion(completion: ChatCompletion) -> DriverReply:
     The client checks no shapes by itself, so nothing is taken for granted here.
     """
     try:
-        message = completion.choices[0].message
+        choice = completion.choices[0]
+        message = choice.message
         calls = tuple(
             ToolCall(str(call.id or ""), str(call.function.name), str(call.function.arguments or "{}"))
             for call in message.tool_calls or ()
@@ -69,7 +70,9 @@ def read_completion(completion: ChatCompletion) -> DriverReply:
         usage = completion.usage
         input_tokens = _count(usage.prompt_tokens) if usage else None
         output_tokens = _count(usage.completion_tokens) if usage else None
-        return DriverReply(text, calls, str(completion.model or ""), input_tokens, output_tokens)
+        return DriverReply(
+            text, calls, str(completion.model or ""), input_tokens, output_tokens, str(choice.finish_reason or "")
+        )
     except (AttributeError, IndexError, TypeError) as error:
         raise ModelError("model_invalid_answer", f"the model's answer is not of the chat form: {error}") from None
 

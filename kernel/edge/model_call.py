@@ -41,7 +41,7 @@ ANSWERED_BY_CORE: Final = ("await_operation", "ask_human", "plan", "delegate")  
 ERROR_LIMIT: Final = 1_000
 _sorted_json: Final = json.JSONEncoder(sort_keys=True).encode
 # Failures found before anything was sent: what stood in that request reached nobody and is not reported as injected.
-NEVER_SENT: Final = ("unknown_agent", "model_not_named", "script_invalid")
+NEVER_SENT: Final = ("protocol_violation", "unknown_agent", "model_not_named", "script_invalid")
 
 
 async def call_model(
@@ -88,7 +88,8 @@ def _kept(written: Entry, clock_ns: Callable[[], int]) -> ModelAnswer:
 def failed_answer(error: ModelError, requested_ns: int, at_ns: int, sent: tuple[SentMessage, ...]) -> ModelAnswer:
     """Return the answer of a request that failed for good."""
     detail = safe(str(error), ERROR_LIMIT)
-    return ModelAnswer(failed=ModelFailed(at_ns, requested_ns, error.error_class, detail, sent))
+    was_sent = error.error_class not in NEVER_SENT
+    return ModelAnswer(failed=ModelFailed(at_ns, requested_ns, error.error_class, detail, sent, was_sent))
 
 
 async def last_failure(
@@ -111,6 +112,8 @@ def checked(reply: DriverReply, history: History) -> DriverReply:
         raise ModelError(
             "model_invalid_answer", f"{len(reply.calls)} tool calls in one reply; the limit is {MAX_CALLS}"
         )
+    if not reply.text.strip() and not reply.calls:
+        raise ModelError("model_empty_answer", "the model said nothing and called nothing", retryable=True)
     given = [_plain(call.call_id) for call in reply.calls]
     used: list[str] = []
     calls: list[ToolCall] = []
@@ -144,7 +147,7 @@ def see(call: ToolCall, catalogue: Catalogue) -> CallSeen:
     except (ValueError, RecursionError):
         meaning = call.arguments
     digest = hashlib.sha256(f"[{quoted(call.name)}, {quoted(meaning)}]".encode()).hexdigest()
-    excerpt = safe(call.arguments, EXCERPT_LIMIT)
+    excerpt = safe(call.arguments, ARGUMENTS_LIMIT if entry is not None and entry.asks else EXCERPT_LIMIT)
     arguments = ""
     if entry is not None and entry.kind in ANSWERED_BY_CORE and not problem:
         arguments = json.dumps(redact_value(json.loads(call.arguments or "{}"))[0], ensure_ascii=False)
@@ -175,4 +178,5 @@ def _replied(
         model=clip(reply.model, ID_LIMIT),
         input_tokens=reply.input_tokens,
         output_tokens=reply.output_tokens,
+        finish_reason=clip(reply.finish_reason, ID_LIMIT),
     )

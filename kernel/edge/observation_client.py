@@ -108,8 +108,8 @@ def request_to_json(request: HintRequest) -> dict[str, object]:
         "run": request.run_id,
         "task": request.task_id,
         "actor": request.actor_id,
-        "query": request.query,
-        "tool_result": request.tool_result,
+        "query": _storable(request.query),
+        "tool_result": _storable(request.tool_result),
         "limit": request.limit,
         "active_skills": list(request.active_skills),
         "issued_knowledge_ids": list(request.issued_knowledge_ids),
@@ -131,6 +131,11 @@ def request_to_json(request: HintRequest) -> dict[str, object]:
         "error_class": request.error_class,
     }
     return fields | {name: value for name, value in optional.items() if value}
+
+
+def _storable(text: str) -> str:
+    """Return text without what the API cannot keep: NUL characters and half surrogate pairs."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _revisions(suppressed: Sequence[SuppressedItem]) -> dict[str, int]:

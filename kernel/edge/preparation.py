@@ -25,15 +25,16 @@ async def prepare(
     if record is None:
         problem = spec_problem(spec)
         tools = PreparedTools(Catalogue(()), error=problem) if problem else await toolbox.prepare(spec)
+        catalogue = tools.catalogue.asking(spec.approval_tools)
         await store.write(spec.run_id, 0, Message("system", spec.rules, "rules"))
         await store.write(spec.run_id, 1, Message("user", spec.task, "task"))
         prepared = RunPrepared(
             at_ns=clock_ns(),
-            tools=tools.catalogue.specs(),
+            tools=catalogue.specs(),
             failed_servers=tuple((key, safe(why, ERROR_LIMIT)) for key, why in tools.failed_servers),
             error=safe(tools.error, ERROR_LIMIT),
         )
-        kept = {"prepared": asdict(prepared), "catalogue": tools.catalogue.to_json()}
+        kept = {"prepared": asdict(prepared), "catalogue": catalogue.to_json()}
         record = await store.save_run(spec.run_id, json.dumps(kept))
     return from_json(RunPrepared, json.dumps(json.loads(record)["prepared"]))
 

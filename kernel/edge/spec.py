@@ -23,6 +23,7 @@ NAMES_BYTES: Final = 4_096  # of all of them together
 MEMBERS_LIMIT: Final = 16
 MEMBERS_BYTES: Final = 8_192  # of all members together, their rules included
 SERVERS_LIMIT: Final = 20
+BATCH: Final = 20  # searches that Observation answers in one call
 MOST: Final = 10**9  # of any limit
 
 
@@ -88,8 +89,9 @@ def _server_problems(place: str, owner: RunSpec | Member) -> Iterator[str]:
 def _limits_problems(place: str, limits: Limits) -> Iterator[str]:
     for field in fields(limits):
         value, least = getattr(limits, field.name), int(field.name in ("max_turns", "turns_per_workflow"))
-        if not least <= value <= MOST:
-            yield f"{place}.{field.name} is {value}; it must be from {least} to {MOST}"
+        most = BATCH if field.name == "activations_per_turn" else MOST
+        if not least <= value <= most:
+            yield f"{place}.{field.name} is {value}; it must be from {least} to {most}"
 
 
 def _member_problems(members: Sequence[Member]) -> Iterator[str]:

@@ -163,6 +163,7 @@ async def start_operation(command: StartOperation) -> OperationFinished | None:
 async def deliver(command: SendEvents) -> None:
     """Report, with patience; what cannot be delivered is logged."""
     try:
+        guard(command)
         await workflow.execute_activity(
             "send_events",
             command,
@@ -171,7 +172,7 @@ async def deliver(command: SendEvents) -> None:
             schedule_to_close_timeout=SEND_TOTAL,
             heartbeat_timeout=HEARTBEAT,
         )
-    except ActivityError as error:
+    except (ActivityError, ApplicationError) as error:
         workflow.logger.warning("%d events were not delivered: %s", len(command.events), why(error))
 
 

@@ -45,6 +45,7 @@ from kernel.core.codec import from_json, to_json
 from kernel.core.decide import decide, start
 from kernel.core.people import TEXT_LIMIT
 from kernel.core.state import RunState
+from kernel.core.transitions import IllegalObservation
 from kernel.runtime.acting import fitting, guard
 from kernel.runtime.executing import close, deliver, execute, start_operation, stop_operation
 
@@ -137,7 +138,10 @@ class AgentRun:
         if isinstance(observation, ModelReplied | ToolFinished | HintsArrived):
             suggested = workflow.info().is_continue_as_new_suggested()
             observation = replace(observation, continue_suggested=suggested)
-        self._state, commands = decide(self._state, observation)
+        try:
+            self._state, commands = decide(self._state, observation)
+        except IllegalObservation as error:  # a defect, which must end the run and not be tried for ever
+            raise ApplicationError(str(error), type="illegal_observation", non_retryable=True) from error
         return commands
 
     async def _next(self) -> Observation:
@@ -244,4 +248,4 @@ class AgentRun:
 
 
 def _cancelled() -> CancelRequested:
-    return CancelRequested(workflow.time_ns(), workflow.cancellation_reason() or "")
+    return CancelRequested(workflow.time_ns(), (workflow.cancellation_reason() or "")[:NOTE_LIMIT])

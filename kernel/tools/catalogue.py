@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from kernel.messages import Effect, McpServer, ToolKind, ToolSpec, ToolStatus
@@ -17,7 +17,7 @@ class ToolEntry:
 
     `mcp_server` is the configuration key of the server that has it under `remote_name`. A tool that is not
     `effectful` changes nothing. Exit codes of `ok_exit_codes` are no failure. `kind` says who answers a
-    call; `same_as` is the tool whose failures its own are.
+    call; `same_as` is the tool whose failures its own are; `asks` that a person is asked first.
     """
 
     name: str
@@ -29,6 +29,7 @@ class ToolEntry:
     ok_exit_codes: tuple[int, ...] = (0,)
     kind: ToolKind = "call"
     same_as: str = ""
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,10 @@ class Catalogue:
 
     def find(self, name: str) -> ToolEntry | None:
         return next((tool for tool in self.tools if tool.name == name), None)
+
+    def asking(self, names: Sequence[str]) -> "Catalogue":
+        """Return the catalogue whose tools of these names are asked about."""
+        return replace(self, tools=tuple(replace(tool, asks=tool.name in names) for tool in self.tools))
 
     def server(self, key: str) -> McpServer | None:
         return next((server for server in self.servers if server.key == key), None)

@@ -20,6 +20,7 @@ from kernel.tools.shell import RunFolders, ShellLimits, confinement, judge, run_
 
 logger = logging.getLogger(__name__)
 
+TOOLS_LIMIT: Final = 256  # of one run: they are carried in its state and told with every request
 NAME_LIMIT: Final = 64  # characters; what model providers accept as a tool's name
 OPERATION_SECONDS: Final = 1_800.0  # what a background command may take
 
@@ -120,7 +121,10 @@ class Toolbox:
                 failed.append((server.key, str(error)))
                 continue
             usable.append(server)
-            tools += [_mcp_entry(server.key, tool) for tool in listed]
+            room = max(0, TOOLS_LIMIT - len(tools))
+            tools += [_mcp_entry(server.key, tool, [one.name for one in tools]) for tool in _once(listed)[:room]]
+            if len(_once(listed)) > room:
+                failed.append((server.key, f"it has {len(listed)} tools; a run may have {TOOLS_LIMIT} in all"))
         return PreparedTools(Catalogue(tuple(tools), tuple(usable)), tuple(failed))
 
     async def run(
@@ -143,10 +147,15 @@ class Toolbox:
         await self._sessions.close()
 
 
-def _mcp_entry(key: str, tool: mcp_types.Tool) -> ToolEntry:
+def _once(tools: Sequence[mcp_types.Tool]) -> list[mcp_types.Tool]:
+    """Return the tools without those whose name came before."""
+    return list({tool.name: tool for tool in reversed(tools)}.values())[::-1]
+
+
+def _mcp_entry(key: str, tool: mcp_types.Tool, taken: Sequence[str]) -> ToolEntry:
     hints = tool.annotations
     return ToolEntry(
-        name=offered_name(key, tool.name),
+        name=offered_name(key, tool.name, taken),
         description=tool.description or "",
         schema=tool.input_schema,
         mcp_server=key,
@@ -155,11 +164,13 @@ def _mcp_entry(key: str, tool: mcp_types.Tool) -> ToolEntry:
     )
 
 
-def offered_name(key: str, tool: str) -> str:
-    """Return the name an MCP tool is offered under: `<server>__<tool>`, made fit for model providers."""
+def offered_name(key: str, tool: str, taken: Sequence[str] = ()) -> str:
+    """Return the name an MCP tool is offered under: `<server>__<tool>`, made fit for model providers and told apart
+    from the names that are `taken`."""
     wanted = f"{key}__{tool}"
     name = NOT_IN_NAMES.sub("_", wanted)
-    if name == wanted and len(name) <= NAME_LIMIT:
+    if name == wanted and len(name) <= NAME_LIMIT and name not in taken:
         return name
-    digest = hashlib.sha256(wanted.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    exact = f"{len(key)}:{wanted}"
+    digest = hashlib.sha256(exact.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{name[: NAME_LIMIT - 9]}_{digest}"

@@ -153,7 +153,7 @@ async def test_request_and_reply_in_chat_form() -> None:
     assert asked.headers["authorization"] == "Bearer sk-key"
     assert [message["role"] for message in asked.body["messages"]] == ["system", "user", "assistant", "tool", "user"]
     assert asked.body["tools"][0]["function"]["name"] == "shell"
-    assert reply == DriverReply("", (ToolCall("c9", "shell", '{"command": "ls"}'),), "small-1", 12, 3)
+    assert reply == DriverReply("", (ToolCall("c9", "shell", '{"command": "ls"}'),), "small-1", 12, 3, "stop")
 
 
 async def test_without_tools_no_tool_field_is_sent() -> None:

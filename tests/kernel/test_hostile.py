@@ -1,4 +1,4 @@
-"""Odd and hostile input from every side of a run: none of it breaks the protocol, leaks, or is told as something else."""
+"""Odd and hostile input from every side of a run: it breaks no protocol, leaks nothing, and is told as what it is."""
 
 import json
 from dataclasses import replace
@@ -6,25 +6,33 @@ from typing import Any
 
 import pytest
 
+from kernel.core.bounds import STATE_BYTES
+from kernel.core.codec import to_json
+from kernel.core.decide import decide, start
 from kernel.core.delegation import child_spec
 from kernel.core.hint_block import inert
 from kernel.drivers.openai_chat import read_completion
 from kernel.drivers.rendering import render_openai
-from kernel.edge.observation_client import BadAnswer, parse_answer
+from kernel.edge.observation_client import BadAnswer, parse_answer, request_to_json
 from kernel.messages import (
     ApprovalDecided,
+    AskApproval,
+    CallSeen,
     CancelRequested,
     DelegateFinished,
     HintRequest,
     Limits,
     Member,
     Message,
+    ModelFailed,
+    ModelReplied,
     OperationFinished,
     RunSpec,
     ToolCall,
 )
 from kernel.runtime.local import LocalRun
 from kernel.testing import MemoryEdges, ScriptedModel, ToolError, call, hint, hint_json
+from kernel.tools.registry import offered_name
 from tests.kernel.core_run import SPEC as CORE_SPEC
 from tests.kernel.core_run import CoreRun
 from tests.kernel.test_scenarios import SPEC, works
@@ -176,7 +184,7 @@ def test_a_count_that_is_none_is_left_out() -> None:
         content, refusal, tool_calls = "done", None, None
 
     class Choice:
-        message = Said()
+        message, finish_reason = Said(), "stop"
 
     class Completion:
         choices, usage, model = (Choice(),), Usage(), "m"
@@ -197,3 +205,78 @@ def test_an_id_that_could_not_be_sent_back_is_nonsense(field: str, value: Any) -
     assert len(parse_answer(request, answer).hints) == 1
     with pytest.raises(BadAnswer, match=field):
         parse_answer(request, {**answer, "hints": [{**good, field: value}]})
+
+
+def test_a_stranger_s_operation_stops_no_run() -> None:
+    """The end of an operation that this run did not start is no news, also before the run is prepared."""
+    state, _ = start(CORE_SPEC)
+    after, commands = decide(state, OperationFinished(1, "op-9", "ok"))
+    assert (after, commands) == (state, ())
+
+
+def test_two_tools_never_share_a_name() -> None:
+    """Server "a" with "b__c" and server "a__b" with "c" are told apart, and a name is the same every time."""
+    first = offered_name("a", "b__c")
+    second = offered_name("a__b", "c", [first])
+    assert (first, second) == ("a__b__c", offered_name("a__b", "c", [first]))
+    assert second != first and second.startswith("a__b__c")
+    assert offered_name("a", "b__c", [first]) != second
+
+
+def test_what_the_api_cannot_keep_is_not_sent() -> None:
+    """A NUL or half a surrogate pair in a tool's text costs no search."""
+    request = HintRequest("r-1:a1", "tool.failed", "r-1:7", "r-1", "", "agent", None, "t\0", tool_result="a\0b \ud83d")
+    sent = request_to_json(request)
+    assert (sent["query"], sent["tool_result"]) == ("t\ufffd", "a\ufffdb ?")
+
+
+@pytest.mark.parametrize("reason", ["unknown_agent", "model_not_named"])
+def test_a_request_that_never_left_is_not_reported_as_sent(reason: str) -> None:
+    """Only the failure is told, under the number that was kept for the request."""
+    run = CoreRun()
+    run.see(ModelFailed(run.tick(), run.tick(), reason, "no", sent=False))
+    types = [event.type for event in run.reported()]
+    assert "model.requested" not in types and types[-3:] == ["model.failed", "turn.failed", "run.failed"]
+    assert sorted(event.seq for event in run.reported()) == list(range(1, len(types) + 1))
+
+
+async def test_an_empty_answer_is_none() -> None:
+    """A model that says nothing and calls nothing has not finished the task."""
+    edges = MemoryEdges(ScriptedModel("  "))
+    result = await LocalRun(edges, clock_ns=edges.clock).run(SPEC)
+    assert result.status == "failed"
+    assert edges.data_of("model.failed")[0]["error_class"] == "model_empty_answer"
+
+
+def test_an_answer_that_was_cut_says_so() -> None:
+    """A model stopped by its length limit has answered, and the run's end tells that the answer is not whole."""
+    run = CoreRun()
+    run.see(ModelReplied(run.tick(), run.tick(), text="The answer is", finish_reason="length"))
+    assert told(run, "run.completed")[0]["reason"] == "the model's answer was cut at its length limit"
+    assert told(run, "model.completed")[0]["finish_reason"] == "length"
+
+
+async def test_a_person_sees_what_they_approve() -> None:
+    """The question shows the arguments up to 4,096 characters and says how much it does not show."""
+    asked: list[str] = []
+
+    async def no(command: AskApproval) -> bool:
+        asked.append(command.excerpt)
+        return False
+
+    long = "echo " + "x" * 3_000 + "; rm -rf /"
+    model = ScriptedModel([call("shell", command=long)], [call("shell", command=long * 3)], "done")
+    edges = MemoryEdges(model, {"shell": works()})
+    await LocalRun(edges, no, edges.clock).run(replace(SPEC, approval_tools=("shell",)))
+    assert asked[0] == json.dumps({"command": long})
+    assert "more characters]" in asked[1] and len(asked[1]) <= 4_096
+
+
+def test_many_calls_to_approve_stay_small() -> None:
+    """32 calls that wait for a person, with long arguments: the state stays within its bound, and cuts are told."""
+    run = CoreRun(replace(CORE_SPEC, approval_tools=("shell",)))
+    excerpt = "\U0001f648" * 4_000
+    run.see(ModelReplied(9, 8, tuple(CallSeen(f"c{n}", "shell", f"d{n}", excerpt) for n in range(32))))
+    assert len(to_json(run.state).encode()) < STATE_BYTES
+    asked = [command for command in run.commands if isinstance(command, AskApproval)]
+    assert "more characters]" in asked[0].excerpt

@@ -30,6 +30,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"members": (Member("m", rules="r" * 9_000),)}, "the limit is 8192"),
     ({"members": (Member(" "),)}, "members[0].name must have 1 to 200 characters"),
     ({"members": (Member("m", limits=Limits(max_turns=0)),)}, "members[0].limits.max_turns is 0; it must be from 1"),
+    ({"limits": Limits(activations_per_turn=21)}, "limits.activations_per_turn is 21; it must be from 0 to 20"),
     ({"limits": Limits(tokens_per_run=-1)}, "limits.tokens_per_run is -1; it must be from 0"),
     ({"mcp_servers": (McpServer("git", "a"), McpServer("git", "b"))}, "mcp_servers names 'git' twice"),
     ({"mcp_servers": (McpServer("git", url="http://ada:hunter2@h/"),)}, "MCP server 'git': `url` holds credentials"),
