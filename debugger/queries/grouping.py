@@ -23,6 +23,7 @@ ENDS: Final = {name: kind for kind, (_, enders) in PAIRS.items() for name in end
 ACTIVATION_PREFIXES: Final = ("activation.", "hint.")
 PLAN: Final = "plan.updated"
 AWAITING: Final = "await_operation"  # a tool that names the operation it waits for in its arguments
+OF_CALLS: Final = ("operation", "approval", "human", "delegate", PLAN)  # kinds of rows that come of a call
 TURN_FRAME: Final = ("turn.started", "turn.completed")  # told by the turn's heading, not by rows of their own
 
 
@@ -30,8 +31,8 @@ TURN_FRAME: Final = ("turn.started", "turn.completed")  # told by the turn's hea
 class Group:
     """Events that make one row, in reading order. `subject` is what binds them: a call id, an activation id …
 
-    `related` are events of other rows that decide what this one says: the plan that replaced it, the operation a call
-    started or waited for and these calls, the end of the run that left it open.
+    `related` are events of other rows that decide what this one says: the plan that replaced it, the call it came of,
+    the operation a call started or waited for and these calls, the end of the run that left it open.
     """
 
     kind: str
@@ -46,6 +47,12 @@ class Group:
     def other(self, *types: str) -> JournalEvent | None:
         """Return the first related event of one of the types, or None."""
         return next((event for event in self.related if event.type in types), None)
+
+    @property
+    def call(self) -> JournalEvent | None:
+        """The request of the call this came of, where that is another row."""
+        asked = (event for event in self.related if event.type == "tool.requested")
+        return next((event for event in asked if event.call_id == self.events[0].call_id), None)
 
     @property
     def is_left_open(self) -> bool:
@@ -85,6 +92,7 @@ def group_events(events: Sequence[JournalEvent]) -> Grouped:
     _relate_ends(gatherer.groups)
     _relate_plans(gatherer.groups)
     _relate_operations(gatherer.groups)
+    _relate_calls(gatherer.groups)
     _relate_questions(gatherer.groups)
     return Grouped(tuple(gatherer.groups), tuple(frames), group_of)
 
@@ -170,6 +178,18 @@ def _relate_operations(groups: Iterable[Group]) -> None:
         if operation is not None:
             group.related += operation.events
             operation.related.append(group.events[0])
+
+
+def _relate_calls(groups: Iterable[Group]) -> None:
+    """Tell what came of a call of that call, and the call that noted a plan of the plan."""
+    calls: dict[str, Group] = {}
+    for group in groups:
+        call = calls.get(group.events[0].call_id or "") if group.kind in OF_CALLS else None
+        if group.kind == "tool" and group.opener is not None and group.subject:
+            calls[group.subject] = group
+        elif call is not None and call.opener is not None and group.call is None:
+            group.related.append(call.opener)
+            call.related += group.events if group.kind == PLAN else ()
 
 
 def _relate_questions(groups: Iterable[Group]) -> None:

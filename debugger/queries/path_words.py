@@ -1,4 +1,7 @@
-"""What the rows of operations, approvals, questions, delegates and plans say. Pure. (Seed 001 §14, §15.)"""
+"""What the rows of operations, approvals, questions, delegates and plans say. Pure. (Seed 001 §14, §15.)
+
+Where the row of the call that it came of stands above, what that says is not said again.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -68,8 +71,8 @@ def _what_it_does(operation: Group) -> Iterator[Piece]:
 def approval_words(group: Group) -> Words:
     question, decision = said(data_of(group.opener), "question"), data_of(group.ender)
     tool = (group.opener or group.events[0]).tool
-    about = (Piece(tool, "mono"),) if tool else ()
-    pieces = (Piece("Approval", "b"), *about, Piece(one_line(question)))
+    about = (*((Piece(tool, "mono"),) if tool else ()), Piece(one_line(question)))
+    pieces = (Piece("Approval", "b"), *(about if group.call is None else ()))
     if group.ender is None:
         return _waiting(group, pieces)
     if decision.get("timed_out") is True:
@@ -98,7 +101,8 @@ def _by(data: Mapping[str, Any]) -> str:
 
 
 def human_words(group: Group) -> Words:
-    pieces = (Piece("Question", "b"), Piece(one_line(said(data_of(group.opener), "question"))))
+    asked = Piece(one_line(said(data_of(group.opener), "question")))
+    pieces = (Piece("Question", "b"), *((asked,) if group.call is None else ()))
     if group.ender is None:
         return _waiting(group, pieces)
     data = group.ender.data
@@ -116,7 +120,7 @@ def delegate_words(group: Group) -> Words:
     pieces = [Piece("Delegate", "b")]
     pieces += [Piece(member, "b")] if member else []
     pieces += [Piece(child, RUN)] if child else [Piece("of unknown run", "soft")]
-    pieces += [Piece(one_line(task), "soft")] if task else []
+    pieces += [Piece(one_line(task), "soft")] if task and group.call is None else []
     if group.ender is None:
         return open_words(group, pieces, "still running", "still running when this run ended")
     status = said(finished, "status")
@@ -130,7 +134,7 @@ def plan_words(group: Group) -> Words:
     steps = group.events[0].data.get("plan")
     told = [_step(step) for step in steps] if isinstance(steps, list) else []
     listed = " · ".join(f"{number}. {text}" for number, text in enumerate(filter(None, told), 1))
-    which = Piece("replaced later", "soft") if group.other(PLAN) else Piece("latest", "badge")
+    which = Piece("replaced later", "soft keep") if group.other(PLAN) else Piece("latest", "badge")
     return Words(
         (Piece("Plan", "b"), which, Piece(one_line(listed, PLAN_SHOWN) or "no steps", "" if listed else "soft"))
     )

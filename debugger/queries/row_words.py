@@ -68,7 +68,7 @@ def _tool(group: Group) -> Words:
     bare = tool.removeprefix(f"mcp__{first.mcp_server}__").removeprefix(f"{first.mcp_server}__")
     pieces = [*name, Piece(bare if name else tool, "keep" if name else "b")]
     arguments = arguments_gist(said(data_of(group.opener), "arguments"))
-    if arguments:
+    if arguments and group.other(PLAN) is None:
         pieces.append(Piece(arguments, "mono"))
     if last is None:
         return open_words(group, pieces, "no result yet", "no result was reported")

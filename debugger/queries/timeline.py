@@ -1,17 +1,18 @@
 """The timeline of a run: its journal events and derived chain as ordered rows, with the axis they are drawn on. Pure.
 
 One row per thing that happened (a request with its answer, a call with its outcome), grouped by turn; an activation
-stands under the event that set it off. Filters and windows are decided here, so that pages and fragments agree.
+stands under the event that set it off, what came of a call under the call. Filters and windows are decided here, so
+that pages and fragments agree.
 (Seed 001 §13, §14.)
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contract.events import TERMINAL_TYPES
 from debugger.queries.activation_words import TWIN, activation_words
-from debugger.queries.grouping import Group, Grouped, group_events, missing_numbers
+from debugger.queries.grouping import OF_CALLS, Group, Grouped, group_events, missing_numbers
 from debugger.queries.pieces import Piece, measured
 from debugger.queries.row_words import group_words
 from debugger.queries.rows import NS, Axis, Row
@@ -187,14 +188,14 @@ def _bar(row: Row, axis: Axis) -> tuple[float, float] | None:
 
 
 def _under_their_triggers(rows: Sequence[Row], grouped: Grouped, derived: Mapping[str, Activation]) -> list[Row]:
-    """Move each activation under the row that holds the event it was set off by; without one it stays in its place."""
+    """Move each activation under the row that holds the event it was set off by, and what came of a call under the
+    call; without such a row it stays in its place."""
     row_of = {event_id: row.key for row in rows if not row.activation_id for event_id in row.event_ids}
     arrived = {event_id for row in rows for event_id in row.event_ids}
     children: dict[str, list[Row]] = {}
     ordered: list[Row] = []
-    sources = {group.subject: _source(group, derived) for group in grouped.groups if group.kind == "activation"}
-    for row in rows:
-        source = sources.get(row.activation_id, "") if row.activation_id else ""
+    for row, group in zip(rows, grouped.groups, strict=True):
+        source = _source(group, derived)
         parent = row_of.get(source)
         if parent is None:
             is_lost = bool(source) and source not in arrived
@@ -202,14 +203,19 @@ def _under_their_triggers(rows: Sequence[Row], grouped: Grouped, derived: Mappin
             ordered.append(replace(row, marks=(*row.marks, *lost)) if lost else row)
         else:
             children.setdefault(parent, []).append(row)
-    with_children: list[Row] = []
-    for row in ordered:
-        with_children.append(row)
-        with_children += [replace(child, is_child=True, turn=row.turn) for child in children.get(row.key, ())]
-    return with_children
+    return [placed for row in ordered for placed in _with_children(row, children)]
+
+
+def _with_children(row: Row, children: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
+    yield row
+    for child in children.get(row.key, ()):
+        yield from _with_children(replace(child, is_child=True, turn=row.turn), children)
 
 
 def _source(group: Group, derived: Mapping[str, Activation]) -> str:
+    """Return the id of the event that a row is to stand under, or an empty string."""
+    if group.kind != "activation":
+        return group.call.event_id if group.kind in OF_CALLS and group.call is not None else ""
     activation = derived.get(group.subject)
     if activation is not None and activation.source_event_id:
         return activation.source_event_id

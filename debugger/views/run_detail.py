@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET
-from django_htmx.http import HTMX_STOP_POLLING
+from django_htmx.http import HTMX_STOP_POLLING, trigger_client_event
 
 from debugger.access import GuardedRun, get_run_for, person_only
 from debugger.htmx import HtmxHttpRequest
@@ -19,6 +19,7 @@ from debugger.queries.timeline import FILTERS
 from debugger.views.panel import panel_of
 
 NOTHING_NEW: Final = 204
+ENDED: Final = "run-ended"  # the name of the page's event; templates/_run_panel.html listens for it
 TEXT_LIMIT: Final = 200  # code points of the filter text
 
 
@@ -38,7 +39,10 @@ def run_detail(request: HtmxHttpRequest, project: str, run_id: str) -> HttpRespo
 @person_only
 @require_GET
 def run_rows(request: HtmxHttpRequest, project: str, run_id: str) -> HttpResponse:
-    """The rows: without `after` a window of them; with it what is new since, 204 for nothing, 286 after the end."""
+    """The rows: without `after` a window of them; with it what is new since, 204 for nothing, 286 after the end.
+
+    The end is also an event of the page, on which a panel that shows the run's status asks for it again.
+    """
     run = get_run_for(request.user, project, run_id)
     shown = _shown(request)
     if "after" not in request.GET:
@@ -51,7 +55,8 @@ def run_rows(request: HtmxHttpRequest, project: str, run_id: str) -> HttpRespons
     loaded = load(run)
     context = _context(loaded, shown)
     context["changes"] = changes_since(loaded.timeline, loaded.timeline_at(cursor.arrival), context["window"], cursor)
-    return render(request, "_changes.html", context, status=200 if context["is_live"] else HTMX_STOP_POLLING)
+    response = render(request, "_changes.html", context, status=200 if context["is_live"] else HTMX_STOP_POLLING)
+    return response if context["is_live"] else trigger_client_event(response, ENDED)
 
 
 def _page_url(run: GuardedRun, shown: Shown) -> str:

@@ -249,6 +249,61 @@ def test_a_plan_that_is_no_list_has_no_steps() -> None:
     assert of_kind("plan.updated", ("plan.updated", {"data": {"plan": "build"}})).text == "Plan latest no steps"
 
 
+# ---- what came of a call ---------------------------------------------------------------------------------------------
+
+
+def requested(call_id: str, tool: str, arguments: str = "{}") -> Told:
+    return "tool.requested", {"call_id": call_id, "tool": tool, "data": {"arguments": arguments}}
+
+
+def test_what_came_of_a_call_stands_under_it_and_repeats_nothing() -> None:
+    """Plan, operation, question, approval and delegate follow their calls in any order of arrival between the calls."""
+    planned = ("plan.updated", {"call_id": "c0", "data": {"plan": ["build", "ask"]}})
+    rows = rows_of(
+        requested("c0", "update_plan", '{"steps": ["build", "ask"]}'), STARTED[0],
+        requested("c3", "ask_human", '{"question": "Which branch?"}'), requested("c4", "shell", '{"command": "rm x"}'),
+        requested("c5", "delegate", '{"member": "reviewer", "task": "Review it"}'),
+        planned, STARTED[1], ASKED, WANTED, decided(approved=True, by="owner"), DELEGATED, answered(answer="main"),
+        finished(status="completed", answer="Fine."), operation("operation.failed", status="failed"),
+    )  # fmt: skip
+    assert [(row.is_child, row.text) for row in rows] == [
+        (False, "update_plan no result yet"),
+        (True, "Plan latest 1. build · 2. ask"),
+        (False, "shell_background make no result yet"),
+        (True, "Operation op-1 make failed"),
+        (False, "ask_human Which branch? no result yet"),
+        (True, "Question answered “main”"),
+        (False, "shell rm x no result yet"),
+        (True, "Approval approved by owner"),
+        (False, "delegate member=reviewer task=Review it no result yet"),
+        (True, "Delegate reviewer r-1.1 completed “Fine.”"),
+    ]
+
+
+def test_an_activation_stands_under_the_operation_that_failed_under_its_call() -> None:
+    """Two steps down: the call, the operation that came of it, the search that this set off."""
+    failed = ("operation.failed", {**BUILD, "event_id": "f", "data": {"status": "failed"}})
+    searched = ("activation.requested", {"activation_id": "a1", "caused_by": "f", "data": {"trigger": "tool.failed"}})
+    rows = rows_of(*STARTED, WAIT, failed, searched)
+    assert [(row.kind, row.is_child) for row in rows] == [
+        ("tool", False), ("operation", True), ("activation", True), ("tool", False),
+    ]  # fmt: skip
+
+
+def test_a_call_id_used_again_leads_to_the_later_call() -> None:
+    """Senders number calls anew in every turn; what came of one stands under the call before it."""
+    first, second = ({"call_id": "c3", "data": {"question": text}} for text in ("Which?", "Why?"))
+    ask = requested("c3", "ask_human")
+    done: Told = ("tool.completed", {"call_id": "c3", "tool": "ask_human"})
+    rows = rows_of(ask, ("human.asked", first), answered(answer="a"), done, ask, ("human.asked", second))
+    assert [(row.kind, row.state) for row in rows] == [
+        ("tool", "ok"),
+        ("human", "ok"),
+        ("tool", "open"),
+        ("human", "open"),
+    ]
+
+
 # ---- following a run -------------------------------------------------------------------------------------------------
 
 

@@ -302,16 +302,22 @@ def test_a_run_in_progress_is_followed_to_its_end(world: World) -> None:
     send(world.project, events[:half])
     client = world.client()
     page = client.get("/alpha/runs/live/").content.decode()
+    assert 'hx-trigger="run-ended from:body"' in page
     assert follow(client, page).status_code == 204
     send(world.project, events[half:-1])
     changed = follow(client, page)
     assert changed.status_code == 200
     assert "git init" in changed.content.decode()
+    assert 'id="axis-end" hx-swap-oob="true"' in changed.content.decode()
+    assert "HX-Trigger" not in changed.headers
     send(world.project, events[-1:])
     ended = follow(client, changed.content.decode())
     assert ended.status_code == 286
+    assert json.loads(ended.headers["HX-Trigger"]) == {"run-ended": {}}, "the panel with the run's status asks again"
     assert 'hx-trigger="every 2s"' not in ended.content.decode()
-    assert 'hx-trigger="every 2s"' not in client.get("/alpha/runs/live/").content.decode()
+    over = client.get("/alpha/runs/live/").content.decode()
+    assert 'hx-trigger="every 2s"' not in over
+    assert "run-ended" not in over
 
 
 def test_an_event_of_the_address_is_open(world: World) -> None:

@@ -222,7 +222,7 @@ def tags(run: DemoRun) -> str:
 @pytest.mark.parametrize(
     ("said", "decisions", "expected", "tagged"),
     [
-        ("It is 1.0.", [True, True], "The parser package is tagged as version 1.0.", "v1.0\n"),
+        ("It is 1.0.", [True, True], "The parser is tagged as version 1.0.", "v1.0\n"),
         ("2", [False], "I tagged nothing, because a person did not approve it. They said: not today", ""),
         ("1.0", [True, False], "I tagged nothing, because a person did not approve it. They said: not today", ""),
         ("Ask $(Ada)", [], "I tagged nothing. I asked for a version and was told: Ask $(Ada)", ""),
@@ -250,7 +250,7 @@ def test_ask_first_needs_its_hint(stack: RunningStack) -> None:
         run.say("1.0")
         run.say("", approved=True)
         run.finish()
-    assert (run.answer, tags(run)) == ("I could not tag the release: git wants an author and I know none.", "")
+    assert (run.answer, tags(run)) == ("I could not tag it: git wants an author and I know none.", "")
 
 
 @pytest.mark.parametrize("name", NAMES)
