@@ -11,13 +11,13 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from temporalio.client import WorkflowHistory
 
 from debugger.embedded.processes import stop_all
 from debugger.embedded.temporal import await_temporal, start_temporal
-from kernel.messages import ApprovalAnswer, Limits, RunSpec, Switches
+from kernel.messages import ApprovalAnswer, Limits, Member, QuestionAnswer, RunSpec, Switches
 from kernel.runtime.workflow import AgentRun
 from kernel.testing import MemoryEdges, ScriptedModel, call, hint
 from tests.kernel.temporal_run import TemporalRun, temporal_run
@@ -44,6 +44,14 @@ async def record(
         return await handle.fetch_history()
 
 
+async def record_second(address: str, edges: MemoryEdges, spec: RunSpec, meanwhile: Meanwhile) -> WorkflowHistory:
+    """Make one run and return the history of its last workflow run."""
+    async with temporal_run(address, edges, spec) as run:
+        await meanwhile(run)
+        await run.result()
+        return await run.client.get_workflow_handle(run.handle.id).fetch_history()
+
+
 def scenario_shape(name: str) -> Shape:
     scenario = next(scenario for scenario in SCENARIOS if scenario.name == name)
     return lambda address: record(address, scenario.edges(), scenario.spec)
@@ -57,7 +65,7 @@ def primed_and_answered(address: str) -> Awaitable[WorkflowHistory]:
 def approved(address: str) -> Awaitable[WorkflowHistory]:
     async def approve(run: TemporalRun) -> None:
         while not (pending := (await run.handle.query(AgentRun.status)).pending_approvals):
-            pass
+            await asyncio.sleep(0.02)
         answer = ApprovalAnswer(pending[0].call_id, True, "ada")
         await run.handle.execute_update(AgentRun.decide_approval, answer)
 
@@ -88,6 +96,126 @@ def goes_on_as_new(address: str) -> Awaitable[WorkflowHistory]:
     return record(address, edges, replace(SPEC, limits=Limits(turns_per_workflow=1)))
 
 
+class Building(MemoryEdges):
+    """Edges with an operation that ends when `end` is set."""
+
+    end: asyncio.Event
+
+    async def build(self) -> str:
+        await self.end.wait()
+        return "built"
+
+
+def building(*replies: Any) -> Building:
+    edges = Building(ScriptedModel([call("build")], *replies))
+    edges.end = asyncio.Event()
+    edges.tools, edges.background = {"build": edges.build, "shell": works()}, ("build",)
+    return edges
+
+
+async def phase_is(run: TemporalRun, phase: str) -> None:
+    while (await run.handle.query(AgentRun.status)).phase != phase:
+        await asyncio.sleep(0.02)
+
+
+AWAITING: Final = replace(SPEC, tools=("await_operation",))
+AWAIT: Final = [call("await_operation", operation_id="op-3")]
+
+
+def operation_awaited(address: str) -> Awaitable[WorkflowHistory]:
+    edges = building(AWAIT)
+
+    async def end(run: TemporalRun) -> None:
+        await phase_is(run, "waiting")
+        edges.end.set()
+
+    return record(address, edges, AWAITING, end)
+
+
+def operation_told_later(address: str) -> Awaitable[WorkflowHistory]:
+    edges = building([call("shell", n=1)], [call("shell", n=2)])
+    build = edges.build
+
+    async def shell(n: int) -> str:
+        if n == 1:
+            edges.end.set()
+            await asyncio.sleep(0.5)
+        return "fine"
+
+    edges.tools = {"build": build, "shell": shell}
+    return record(address, edges)
+
+
+def operation_goes_on_as_new(address: str) -> Awaitable[WorkflowHistory]:
+    edges = building(AWAIT)
+
+    async def end(run: TemporalRun) -> None:
+        await phase_is(run, "waiting")
+        edges.end.set()
+
+    return record(address, edges, replace(AWAITING, limits=Limits(turns_per_workflow=1)), end)
+
+
+def resumed_with_operation(address: str) -> Awaitable[WorkflowHistory]:
+    edges = building(AWAIT)
+
+    async def end(run: TemporalRun) -> None:
+        await phase_is(run, "waiting")
+        edges.end.set()
+
+    return record_second(address, edges, replace(AWAITING, limits=Limits(turns_per_workflow=1, max_turns=2)), end)
+
+
+def operation_stopped_at_the_end(address: str) -> Awaitable[WorkflowHistory]:
+    return record(address, building())
+
+
+def question_answered(address: str) -> Awaitable[WorkflowHistory]:
+    async def answer(run: TemporalRun) -> None:
+        while not (pending := (await run.handle.query(AgentRun.status)).pending_questions):
+            await asyncio.sleep(0.02)
+        answer = QuestionAnswer(pending[0].call_id, "blue", "ada")
+        await run.handle.execute_update(AgentRun.answer_question, answer)
+
+    edges = MemoryEdges(ScriptedModel([call("ask_human", question="Which?")]))
+    return record(address, edges, replace(SPEC, tools=("ask_human",)), answer)
+
+
+def question_times_out(address: str) -> Awaitable[WorkflowHistory]:
+    edges = MemoryEdges(ScriptedModel([call("ask_human", question="Which?")]))
+    return record(address, edges, replace(SPEC, tools=("ask_human",), limits=Limits(person_timeout_ms=200)))
+
+
+def delegated(address: str) -> Awaitable[WorkflowHistory]:
+    edges = MemoryEdges(ScriptedModel([call("delegate", member="bob", task="it")]), models={"b": ScriptedModel("42")})
+    return record(address, edges, replace(SPEC, tools=("delegate",), members=(Member("bob", "b"),)))
+
+
+async def cancel_waiting(run: TemporalRun) -> None:
+    await phase_is(run, "waiting")
+    await run.handle.cancel()
+
+
+def cancelled_while_waiting(address: str) -> Awaitable[WorkflowHistory]:
+    return record(address, building(AWAIT), AWAITING, cancel_waiting)
+
+
+def cancelled_while_delegating(address: str) -> Awaitable[WorkflowHistory]:
+    model = ScriptedModel([call("delegate", member="bob", task="it")])
+    edges = MemoryEdges(model, {"wait": asyncio.Event().wait}, models={"b": ScriptedModel([call("wait")])})
+    return record(address, edges, replace(SPEC, tools=("delegate",), members=(Member("bob", "b"),)), cancel_waiting)
+
+
+def cancelled_in_a_model_call(address: str) -> Awaitable[WorkflowHistory]:
+    edges = hanging("model")
+
+    async def cancel(run: TemporalRun) -> None:
+        await edges.reached.wait()
+        await run.handle.cancel()
+
+    return record(address, edges, meanwhile=cancel)
+
+
 def model_fails(address: str) -> Awaitable[WorkflowHistory]:
     return record(address, MemoryEdges(ScriptedModel(ConnectionError("refused"))))
 
@@ -103,6 +231,17 @@ SHAPES: Final[dict[str, Shape]] = {
     "tool_is_lost": tool_is_lost,
     "goes_on_as_new": goes_on_as_new,
     "model_fails": model_fails,
+    "operation_awaited": operation_awaited,
+    "operation_told_later": operation_told_later,
+    "operation_goes_on_as_new": operation_goes_on_as_new,
+    "resumed_with_operation": resumed_with_operation,
+    "operation_stopped_at_the_end": operation_stopped_at_the_end,
+    "question_answered": question_answered,
+    "question_times_out": question_times_out,
+    "delegated": delegated,
+    "cancelled_while_waiting": cancelled_while_waiting,
+    "cancelled_while_delegating": cancelled_while_delegating,
+    "cancelled_in_a_model_call": cancelled_in_a_model_call,
 }
 
 
