@@ -36,7 +36,7 @@ class KernelWorker:
     def start(self, spec: RunSpec, project: str) -> str:
         """Start a run of a fresh id for a project and return the id."""
         run_id = f"{spec.run_id}-{uuid.uuid4().hex[:8]}"
-        _aside(lambda: start_run(self.runtime, asdict(replace(spec, run_id=run_id)), project))
+        aside(lambda: start_run(self.runtime, asdict(replace(spec, run_id=run_id)), project))
         return run_id
 
     def replies(self, *replies: Reply) -> None:
@@ -54,11 +54,11 @@ class KernelWorker:
 
     def asks(self, run_id: str, project: str) -> tuple[Ask, ...]:
         """Return what the run waits for now."""
-        return _aside(lambda: look(self.runtime, RunAddress(project, run_id)).asks)
+        return aside(lambda: look(self.runtime, RunAddress(project, run_id)).asks)
 
     def await_end(self, run_id: str) -> str:
         """Wait for the run to end and return its status."""
-        return _aside(lambda: wait_for_run(self.runtime, run_id, SECONDS))
+        return aside(lambda: wait_for_run(self.runtime, run_id, SECONDS))
 
     def report(self, project: Project, run_id: str, kind: str) -> None:
         """Wait until the run has reported an event of `kind`; bring all it reported to ingest and derive its chains."""
@@ -92,7 +92,7 @@ def kernel_worker(address: str, edges: MemoryEdges) -> Iterator[KernelWorker]:
         thread.join(SECONDS)
 
 
-def _aside(work: Callable[[], T]) -> T:
+def aside(work: Callable[[], T]) -> T:
     """Run `work` on a thread without an event loop: a browser's test has one running in its own."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(work).result()

@@ -4,6 +4,7 @@ import asyncio
 import re
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,12 +13,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from debugger.demo import read_demo_tasks
 from debugger.embedded.sockets import free_port
+from debugger.launching import start_run, wait_for_run
 from kernel.messages import RunSpec, Switches
 from kernel.testing import MemoryEdges, ScriptedModel, call
 from tests.browser.conftest import SCREENSHOTS, Visitor
+from tests.conftest import RunningStack
 from tests.factories import Recorder, send, typical_run
-from tests.kernel_worker import KernelWorker, kernel_worker
+from tests.kernel_worker import SECONDS, KernelWorker, aside, kernel_worker
 
 pytestmark = pytest.mark.browser
 
@@ -179,3 +183,35 @@ def test_the_panel_fits(visitor: Visitor, kernel: KernelWorker, theme: Any, widt
     page.locator("#waiting-title").click()
     expect(page.get_by_label("Reason")).to_be_hidden()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_run_of_the_whole_stack_is_approved_call_by_call(page: Page, stack: RunningStack) -> None:
+    """Started as the demo starts runs, executed by the kernel's own worker, answered by the demo person."""
+    run_id = f"approved-{uuid.uuid4().hex[:8]}"
+    [release] = [task for task in read_demo_tasks() if task.name == "release-package"]
+    spec = {**release.spec, "run_id": run_id, "approval_tools": ["shell"]}
+    aside(lambda: start_run(stack.runtime(), spec, stack.project))
+    deadline = time.monotonic() + SECONDS
+    while stack.get(f"/v1/runs/{run_id}").status_code != 200:
+        assert time.monotonic() < deadline, "the run did not report"
+        time.sleep(0.1)
+    page.goto(stack.sign_in_url())
+    page.goto(f"/{stack.project}/runs/{run_id}/")
+    over = panel_of(page).get_by_text("The run has ended")
+    approve = panel_of(page).get_by_role("button", name="Approve")
+    n_approved = 0
+    while not over.is_visible():
+        expect(over.or_(approve).first).to_be_visible(timeout=20_000)
+        if approve.is_visible():
+            approve.click()
+            n_approved += 1
+            expect(panel_of(page).get_by_text("You approved it")).to_have_count(n_approved)
+        assert n_approved < 20
+    assert aside(lambda: wait_for_run(stack.runtime(), run_id, 20)) == "completed"
+    while stack.get(f"/v1/runs/{run_id}").json()["status"] == "running":
+        assert time.monotonic() < deadline + 60, "the run did not report its end"
+        time.sleep(0.1)
+    events = stack.get(f"/v1/runs/{run_id}/events", limit=500).json()["results"]
+    decided = [event["data"] for event in events if event["type"] == "approval.decided"]
+    assert n_approved >= 2
+    assert decided == [{"approved": True, "by": "demo"}] * n_approved
