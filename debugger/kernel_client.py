@@ -268,7 +268,7 @@ async def _find(client: Client, run: RunAddress) -> tuple[WorkflowHandle[Any, An
     It is pinned to the workflow run that was checked: another one, after continue-as-new, waits for other things.
     """
     found = await _described(client.get_workflow_handle(run.run_id))
-    if found is None or found.workflow_type != WORKFLOW or await _project_of(client, found) != run.project:
+    if found is None or found.workflow_type != WORKFLOW or await _project_of(found) != run.project:
         raise NotDrivenHere("No run of this project is executed under this id")
     first = found.raw_description.workflow_execution_info.first_run_id
     handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(
@@ -277,13 +277,8 @@ async def _find(client: Client, run: RunAddress) -> tuple[WorkflowHandle[Any, An
     return handle, found.status == WorkflowExecutionStatus.RUNNING
 
 
-async def _project_of(client: Client, found: WorkflowExecutionDescription) -> str:
-    """Return the project a workflow was started for. A delegate belongs to the one its team's root was started for."""
-    if found.root_id and found.root_run_id and found.root_id != found.id:
-        root = await _described(client.get_workflow_handle(found.root_id, run_id=found.root_run_id))
-        if root is None:
-            return ""
-        found = root
+async def _project_of(found: WorkflowExecutionDescription) -> str:
+    """Return the project a workflow was started for. A delegate and a continued run have the memo they came from."""
     project = await found.memo_value(PROJECT_MEMO, default="")
     return project if isinstance(project, str) else ""
 

@@ -6,14 +6,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from debugger.kernel_client import Ask, RunAddress, look
+from debugger.kernel_client import Ask, NotDrivenHere, RunAddress, look
 from debugger.launching import Runtime, start_run, wait_for_run
 from ingest.models import Project
 from kernel.messages import RunSpec
@@ -49,7 +49,8 @@ class KernelWorker:
         while len(asks) != n or besides in asks:
             assert time.monotonic() < deadline, f"{asks} instead of {n} things to answer"
             time.sleep(0.05)
-            asks = self.asks(run_id, project)
+            with suppress(NotDrivenHere):  # a delegate's run is not there before it is delegated to
+                asks = self.asks(run_id, project)
         return asks
 
     def asks(self, run_id: str, project: str) -> tuple[Ask, ...]:

@@ -16,15 +16,12 @@ from django.http import HttpResponse
 from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from temporalio import workflow
 from temporalio.client import Client
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from debugger.embedded.sockets import free_port
 from debugger.kernel_client import (
     AT_ONCE,
     Answer,
-    KernelError,
     NoAnswer,
     NotDrivenHere,
     NotWaiting,
@@ -33,10 +30,10 @@ from debugger.kernel_client import (
     look,
     read_asks,
 )
-from debugger.launching import PROJECT_MEMO, LaunchError, Runtime, start_run
+from debugger.launching import LaunchError, Runtime, start_run
 from debugger.queries.waiting import read_written
 from ingest.models import Project
-from kernel.messages import RunSpec, Switches
+from kernel.messages import Limits, Member, RunSpec, Switches
 from kernel.testing import MemoryEdges, ScriptedModel, call
 from tests.factories import Recorder, make_person, make_project, send, typical_run
 from tests.kernel_worker import KernelWorker, kernel_worker
@@ -383,45 +380,32 @@ def test_a_run_that_nobody_here_executes_has_no_panel(world: World, kernel: Kern
     assert "No run of this project is executed under this id" in text(world.client().get(address))
 
 
-@workflow.defn(name="AgentRun", sandboxed=False)
-class Team:
-    """A run with a delegate, which waits."""
-
-    @workflow.run
-    async def run(self, given: dict[str, Any]) -> None:
-        """Start the child, then wait for ever."""
-        if given["spec"]["depth"] == 0:
-            child = {"spec": {"depth": 1}}
-            await workflow.start_child_workflow("AgentRun", child, id=f"{workflow.info().workflow_id}.1")
-        await workflow.wait_condition(lambda: False)
-
-    @workflow.query
-    def status(self) -> dict[str, Any]:
-        """Say that a question waits."""
-        return {"phase": "waiting", "turn": 1, "pending_questions": [{"call_id": "c1", "question": "Which?"}]}
+def test_a_delegate_belongs_to_the_project_of_its_team(world: World, kernel: KernelWorker) -> None:
+    """A child run was not started by us: it has the project of the run that delegated to it, and nobody else's."""
+    kernel.replies([call("delegate", member="builder", task="Deploy it")], [call("deploy", target="prod")], "done")
+    team = replace(DEPLOY, tools=("delegate",), members=(Member("builder"),))
+    run_id = kernel.start(team, "alpha")
+    [ask] = kernel.await_asks(f"{run_id}.1", "alpha")
+    with pytest.raises(NotDrivenHere):
+        kernel.asks(f"{run_id}.1", "gamma")
+    kernel.report(world.project, f"{run_id}.1", "run.started")
+    assert "You approved it" in text(Waiting(world, kernel, f"{run_id}.1", ask.key).post(call_id=ask.call_id))
+    assert kernel.await_end(run_id) == "completed"
+    assert kernel.edges.executed == [("deploy", {"target": "prod"})]
 
 
-async def test_a_delegate_belongs_to_the_project_of_its_team(temporal_address: str) -> None:
-    """A child run was not started by us: it is its root that says for whom."""
-    queue, root = uuid.uuid4().hex, f"team-{uuid.uuid4().hex}"
-    runtime = Runtime(temporal_address, "default", queue)
-    client = await Client.connect(temporal_address)
-    runner = UnsandboxedWorkflowRunner()
-    async with Worker(client, task_queue=queue, workflows=[Team], workflow_runner=runner):
-        spec = {"spec": {"depth": 0}}
-        await client.start_workflow("AgentRun", spec, id=root, task_queue=queue, memo={PROJECT_MEMO: "alpha"})
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                found = await asyncio.to_thread(look, runtime, RunAddress("alpha", f"{root}.1"))
-                break
-            except KernelError:
-                assert time.monotonic() < deadline
-        assert [ask.text for ask in found.asks] == ["Which?"]
-        with pytest.raises(NotDrivenHere):
-            await asyncio.to_thread(look, runtime, RunAddress("gamma", f"{root}.1"))
-        await client.get_workflow_handle(f"{root}.1").terminate()
-        await client.get_workflow_handle(root).terminate()
+def test_a_continued_run_stays_in_its_project(world: World, kernel: KernelWorker) -> None:
+    """After continue-as-new the run is answered as before."""
+    kernel.replies([call("deploy", target="test")], [call("deploy", target="prod")], "done")
+    run_id = kernel.start(replace(DEPLOY, limits=Limits(turns_per_workflow=1)), "alpha")
+    ask = None
+    for _ in range(2):
+        [ask] = kernel.await_asks(run_id, "alpha", besides=ask)
+        kernel.report(world.project, run_id, "run.started")
+        assert "You approved it" in text(Waiting(world, kernel, run_id, ask.key).post(call_id=ask.call_id))
+    assert kernel.await_end(run_id) == "completed"
+    assert [arguments["target"] for _, arguments in kernel.edges.executed] == ["test", "prod"]
+    assert kernel.edges.event_types().count("run.continued") == 2
 
 
 def test_temporal_that_is_away_is_said(world: World, settings: Any) -> None:
