@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from contract.redaction import redact
 from kernel.core.codec import to_json
 from kernel.core.state import ActivationState, Call, EndedOperation
 
@@ -29,6 +30,7 @@ ARGUMENTS_BYTES: Final = 8_000  # of the arguments of one reply's calls that the
 FIXED_BYTES: Final = 200  # of the names and counters of the activation part
 NUMBER_BYTES: Final = 16  # of a number beside a text, with the signs around both
 SUPPRESSED_BYTES: Final = 80  # of the names and numbers of a suppressed item
+LOOK: Final = 4  # times a limit, beyond which a text is not looked at
 CUT: Final = " … "  # stands where a text was cut in the middle
 MALFORMED_LIMIT: Final = 200  # code points kept of what is wrong with arguments
 
@@ -37,6 +39,18 @@ def clip_bytes(text: str, limit: int) -> str:
     """Return `text` cut to at most `limit` bytes of UTF-8, never inside a character."""
     raw = text.encode("utf-8", "replace")
     return text if len(raw) <= limit else raw[:limit].decode("utf-8", "ignore")
+
+
+def cleaned(text: str, limit: int) -> str:
+    """Return the start of a text somebody wrote, redacted and within `limit` code points; a cut says how much is gone.
+
+    Only as much is looked at as can be kept: a workflow has no time for megabytes.
+    """
+    clean = redact(text[: LOOK * limit])[0]
+    if len(text) <= LOOK * limit and len(clean) <= limit:
+        return clean
+    kept = clean[: max(0, limit - 40)]
+    return f"{kept}… [{len(text) - len(kept)} more characters]"
 
 
 def clip_shown(text: str, limit: int) -> str:

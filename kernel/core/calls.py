@@ -87,6 +87,7 @@ def advance(step: Step, at_ns: int) -> None:
         if call is None:
             if any(not one.outcome for one in step.state.calls):
                 step.set(phase="waiting")
+                step.flush()  # it may be long before there is more to tell
             return
         if call.duplicate:
             copy(step, at_ns, call)
@@ -97,6 +98,7 @@ def advance(step: Step, at_ns: int) -> None:
             continue
         if needs_approval(step.state, call):
             ask_approval(step, at_ns, call)
+            step.flush()
             return
         kind = kind_of(step.state, call.seen.name)
         if kind == "call":

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from contract.redaction import redact
 from contract.text import clip
 from kernel.core.activation import event_ids, search_at_boundary, search_at_start, skip_deferred
-from kernel.core.bounds import TASK_BYTES, clip_bytes
+from kernel.core.bounds import TASK_BYTES, cleaned, clip_bytes
 from kernel.core.calls import advance, close_calls, finish_call, happened_in, open_calls
 from kernel.core.delegation import finish_delegate
 from kernel.core.hint_request import QUERY_LIMIT
@@ -73,11 +72,11 @@ def decide(state: RunState, observation: Observation) -> Decision:
 
 def on_prepared(step: Step, observed: RunPrepared) -> None:
     spec = step.state.spec
-    spec = replace(spec, task=redact(spec.task)[0])
+    spec = replace(spec, task=cleaned(spec.task, QUERY_LIMIT))
     step.set(tools=observed.tools)
     servers = dict.fromkeys(tool.mcp_server for tool in observed.tools if tool.mcp_server)
     data = {
-        "task": clip(spec.task, QUERY_LIMIT),
+        "task": spec.task,
         "agent": spec.agent,
         "model": spec.model or None,
         "limits": asdict(spec.limits),
@@ -88,7 +87,7 @@ def on_prepared(step: Step, observed: RunPrepared) -> None:
     }
     event_id = step.emit("run.started", observed.at_ns, data)
     # The whole task stands in the transcript; the state keeps what searches are made with.
-    task = clip_bytes(clip(spec.task, QUERY_LIMIT), TASK_BYTES)
+    task = clip_bytes(spec.task, TASK_BYTES)
     step.set(spec=replace(spec, task=task, rules="", setup="", mcp_servers=()))
     if observed.error:
         end(step, observed.at_ns, "failed", error=observed.error, reason="the run could not be prepared")
@@ -262,7 +261,7 @@ def on_cancel(step: Step, observed: CancelRequested) -> None:
         ids = {**event_ids(step.state, asked.candidate), "caused_by": asked.event_id}
         step.emit("activation.completed", observed.at_ns, data, **ids)
     step.set(asked=())
-    reason = clip(redact(observed.reason)[0], REASON_LIMIT) or "cancelled"
+    reason = cleaned(observed.reason, REASON_LIMIT) or "cancelled"
     end(step, observed.at_ns, "cancelled", reason=reason)
 
 

@@ -7,14 +7,15 @@ import json
 from dataclasses import replace
 from typing import Final
 
-from contract.redaction import redact
 from contract.text import clip
+from kernel.core.bounds import cleaned
 from kernel.core.settling import answer, call_ids, next_call, refuse, settle, wait, waiting_call
 from kernel.core.state import Call, RunState
 from kernel.core.step import Step
 from kernel.core.transitions import IllegalObservation
 from kernel.messages import ApprovalDecided, AskApproval, AskQuestion, QuestionAnswered
 
+BY_LIMIT: Final = 200  # code points of who said it
 NOTE_LIMIT: Final = 1_000  # code points of what a person says about a call
 TEXT_LIMIT: Final = 4_096  # code points of a question and of an answer
 
@@ -38,10 +39,10 @@ def decide_approval(step: Step, observed: ApprovalDecided) -> None:
     call = next_call(step.state)
     if call is None or call.seen.call_id != observed.call_id:
         raise IllegalObservation(f"ApprovalDecided for {observed.call_id!r}, which does not wait for one")
-    said = clip(redact(observed.note)[0], NOTE_LIMIT)
+    said = cleaned(observed.note, NOTE_LIMIT)
     decision = {
         "approved": observed.approved,
-        "by": observed.by or None,
+        "by": cleaned(observed.by, BY_LIMIT) or None,
         "note": said or None,
         "timed_out": observed.timed_out or None,
     }
@@ -74,8 +75,8 @@ def take_answer(step: Step, observed: QuestionAnswered) -> None:
     """Answer the call with what the person said. Raises IllegalObservation for a call that asks nothing."""
     call = waiting_call(step.state, observed.call_id, "ask_human")
     call = replace(call, subject="")
-    text = clip(redact(observed.text)[0], TEXT_LIMIT)
-    data = {"timed_out": True} if observed.timed_out else {"answer": text, "by": observed.by or None}
+    text = cleaned(observed.text, TEXT_LIMIT)
+    data = {"timed_out": True} if observed.timed_out else {"answer": text, "by": cleaned(observed.by, BY_LIMIT) or None}
     caused_by = call.requested_event_id
     step.emit("human.answered", observed.at_ns, data, caused_by=caused_by, **call_ids(step.state, call.seen))
     if observed.timed_out:

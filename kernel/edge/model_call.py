@@ -127,9 +127,10 @@ def checked(reply: DriverReply, history: History) -> DriverReply:
 
 
 def _plain(name: str) -> str:
-    """Return a name as it may be written down everywhere: short, and with no secret in it."""
-    cleaned = clean(name[:ID_LIMIT])
-    return cleaned if cleaned == name[:ID_LIMIT] else NOT_IN_NAMES.sub("_", cleaned)[:ID_LIMIT]
+    """Return a name as it may be written down everywhere: short, of whole characters, and with no secret in it."""
+    given = name[: 8 * ID_LIMIT]
+    plain = clean(given).encode("utf-8", "replace").decode()
+    return (given if plain == given else NOT_IN_NAMES.sub("_", plain))[:ID_LIMIT]
 
 
 def _free_id(wanted: str, place: int, taken: Sequence[str], history: History) -> str:

@@ -14,6 +14,7 @@ from kernel.core.codec import to_json
 from kernel.messages import Holdout, Limits, Member, RunSpec
 from kernel.tools.mcp_config import server_problem
 
+CHILD_ID: Final = 10  # characters a child's run id is longer than its parent's, at most
 RUN_ID_LIMIT: Final = 150  # characters: ids of events, activations and child runs are longer by some
 ID_LIMIT: Final = 200  # characters
 TEXT_LIMIT: Final = 1_000_000  # characters of the task
@@ -50,7 +51,12 @@ def _text_problems(spec: RunSpec) -> Iterator[str]:
         yield "run_id must be a printable text that is not empty"
     if not spec.task.strip():
         yield "task is empty: say what the run is to do"
-    bounded = {"run_id": RUN_ID_LIMIT, "task": TEXT_LIMIT, "rules": RULES_LIMIT, "setup": RULES_LIMIT}
+    bounded = {
+        "run_id": RUN_ID_LIMIT + CHILD_ID * spec.depth,
+        "task": TEXT_LIMIT,
+        "rules": RULES_LIMIT,
+        "setup": RULES_LIMIT,
+    }
     short = ("task_id", "actor_id", "parent_run_id", "team_root", "agent", "script", "model")
     for name in (*bounded, *short):
         limit, length = bounded.get(name, ID_LIMIT), len(getattr(spec, name) or "")

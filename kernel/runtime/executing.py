@@ -47,6 +47,7 @@ from kernel.runtime.acting import HEARTBEAT, ONCE, act, guard, kind, unless_canc
 from kernel.runtime.operation import WORKFLOW as OPERATION
 from kernel.runtime.operation import operation_workflow_id
 
+DELIVERY: Final = "Delivery"  # the workflow of kernel.runtime.delivery
 PREPARE_TIME: Final = timedelta(minutes=5)
 MODEL_TIME: Final = timedelta(minutes=5)  # of one attempt
 TOOL_TIME: Final = timedelta(minutes=5)  # tools have shorter limits of their own; this one finds what hangs
@@ -160,20 +161,33 @@ async def start_operation(command: StartOperation) -> OperationFinished | None:
     return None
 
 
-async def deliver(command: SendEvents) -> None:
+async def deliver(command: SendEvents, retry: RetryPolicy = SEND_RETRY, total: timedelta = SEND_TOTAL) -> None:
     """Report, with patience; what cannot be delivered is logged."""
     try:
         guard(command)
         await workflow.execute_activity(
             "send_events",
             command,
-            retry_policy=SEND_RETRY,
+            retry_policy=retry,
             start_to_close_timeout=SEND_TIME,
-            schedule_to_close_timeout=SEND_TOTAL,
+            schedule_to_close_timeout=total,
             heartbeat_timeout=HEARTBEAT,
         )
     except (ActivityError, ApplicationError) as error:
         workflow.logger.warning("%d events were not delivered: %s", len(command.events), why(error))
+
+
+async def hand_over(command: SendEvents) -> None:
+    """Leave a report to a workflow that outlives the run."""
+    try:
+        await workflow.start_child_workflow(
+            DELIVERY,
+            command,
+            id=f"{command.run_id}/report-{command.events[0].seq}",
+            parent_close_policy=ParentClosePolicy.ABANDON,
+        )
+    except (WorkflowAlreadyStartedError, ChildWorkflowError) as error:
+        workflow.logger.warning("%d events were not handed over: %s", len(command.events), why(error))
 
 
 async def close(command: CloseTranscript) -> None:

@@ -101,8 +101,9 @@ def checked(spec: dict[str, Any]) -> RunSpec:
     return read
 
 
-async def start_run(client: Client, config: TemporalConfig, spec: dict[str, Any]) -> str:
-    """Start a run of `spec` (fields of RunSpec) and return its id.
+async def start_run(client: Client, config: TemporalConfig, spec: dict[str, Any], project: str = "") -> str:
+    """Start a run of `spec` (fields of RunSpec) and return its id. `project` is the slug of the project whose people may
+    answer and cancel it from its page; without one nobody can.
 
     Raises StartError when it exists already or is refused; a spec that is wrong never enters workflow history.
     """
@@ -114,6 +115,7 @@ async def start_run(client: Client, config: TemporalConfig, spec: dict[str, Any]
             id=run_id,
             task_queue=config.task_queue,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            memo={"project": project} if project else None,
         )
     except WorkflowAlreadyStartedError:
         raise StartError(f"a run {run_id} exists already: give another --run-id") from None
@@ -132,6 +134,7 @@ async def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--set", action="append", default=[], metavar="PATH=VALUE", help="set a field of the spec: switches.shadow=true"
     )
+    parser.add_argument("--project", default="", help="slug of the project whose people may answer and cancel the run")
     parser.add_argument("--wait", action="store_true", help="wait for the end and print it")
     options = parser.parse_args(arguments)
     config = temporal_config()
@@ -141,7 +144,7 @@ async def main(arguments: list[str]) -> int:
         name = options.demo or options.spec.stem
         spec["run_id"] = options.run_id or spec.get("run_id") or f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
         client = await Client.connect(config.address, namespace=config.namespace)
-        run_id = await start_run(client, config, spec)
+        run_id = await start_run(client, config, spec, options.project)
         print(run_id, flush=True)
         if options.wait:
             result = await client.get_workflow_handle(run_id, result_type=RunResult).result()

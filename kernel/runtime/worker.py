@@ -22,6 +22,7 @@ from kernel.edge.observation_client import ObservationClient
 from kernel.edge.telemetry_client import TelemetryClient
 from kernel.edge.transcript import PostgresTranscript
 from kernel.runtime.config import ConfigError, TemporalConfig, WorkerConfig, worker_config
+from kernel.runtime.delivery import Delivery
 from kernel.runtime.operation import Operation
 from kernel.runtime.workflow import AgentRun
 from kernel.tools.mcp_servers import McpLimits, McpSessions
@@ -46,7 +47,7 @@ async def serve(config: WorkerConfig, stop: asyncio.Event) -> None:
         worker = Worker(
             client,
             task_queue=config.temporal.task_queue,
-            workflows=[AgentRun, Operation],
+            workflows=[AgentRun, Operation, Delivery],
             activities=[
                 activities.prepare_run,
                 activities.call_model,

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Final
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from kernel.messages import (
@@ -41,17 +41,16 @@ with workflow.unsafe.imports_passed_through():
         ToolFinished,
     )
 
+from kernel.core.bounds import LOOK
 from kernel.core.codec import from_json, to_json
-from kernel.core.decide import decide, start
-from kernel.core.people import TEXT_LIMIT
+from kernel.core.decide import REASON_LIMIT, decide, start
+from kernel.core.people import BY_LIMIT, NOTE_LIMIT, TEXT_LIMIT
 from kernel.core.state import RunState
 from kernel.core.transitions import IllegalObservation
-from kernel.runtime.acting import fitting, guard
-from kernel.runtime.executing import close, deliver, execute, start_operation, stop_operation
+from kernel.runtime.acting import fitting, guard, why
+from kernel.runtime.executing import close, deliver, execute, hand_over, start_operation, stop_operation
 
-LAST_SEND_SECONDS: Final = 60.0  # how long an ended run waits for its last events
-BY_LIMIT: Final = 200  # characters of who answered
-NOTE_LIMIT: Final = 1_000  # characters of a note
+LAST_SEND_SECONDS: Final = 30.0  # how long a workflow run waits for its last events before it hands them over
 
 
 @workflow.defn(name="AgentRun")
@@ -61,10 +60,12 @@ class AgentRun:
     def __init__(self) -> None:
         self._state: RunState | None = None
         self._arrived: list[Observation] = []
+        self._defect: BaseException | None = None
         self._asked: dict[str, AskApproval | AskQuestion] = {}
         self._answers: dict[str, ApprovalDecided | QuestionAnswered] = {}
         self._working: list[asyncio.Task[None]] = []
         self._lasting: list[asyncio.Task[None]] = []
+        self._reports: list[tuple[asyncio.Task[None], SendEvents]] = []
         self._starting: dict[str, asyncio.Task[None]] = {}
 
     @workflow.run
@@ -93,7 +94,7 @@ class AgentRun:
     @workflow.update
     async def decide_approval(self, answer: ApprovalAnswer) -> None:
         """Answer the call that waits for a person; the first answer counts."""
-        by, note = answer.by[:BY_LIMIT], answer.note[:NOTE_LIMIT]
+        by, note = answer.by[: LOOK * BY_LIMIT], answer.note[: LOOK * NOTE_LIMIT]
         decided = ApprovalDecided(workflow.time_ns(), answer.call_id, answer.approved, by, note)
         self._answers[answer.call_id] = decided
 
@@ -105,7 +106,7 @@ class AgentRun:
     async def answer_question(self, answer: QuestionAnswer) -> None:
         """Answer a question of the model; the first answer counts."""
         self._answers[answer.call_id] = QuestionAnswered(
-            workflow.time_ns(), answer.call_id, answer.text, answer.by[:BY_LIMIT]
+            workflow.time_ns(), answer.call_id, answer.text, answer.by[: LOOK * BY_LIMIT]
         )
 
     @answer_question.validator
@@ -147,22 +148,26 @@ class AgentRun:
     async def _next(self) -> Observation:
         """Wait for what happens next. A cancellation comes before all else that arrived."""
         try:
-            await workflow.wait_condition(lambda: bool(self._arrived))
+            await workflow.wait_condition(lambda: bool(self._arrived or self._defect))
         except asyncio.CancelledError:
             return _cancelled()
+        if self._defect is not None:
+            raise ApplicationError(why(self._defect), type="defect", non_retryable=True) from self._defect
         return self._arrived.pop(0)
 
     def _carry_out(self, commands: Sequence[Command]) -> Finish | ContinueAsNew | None:
         """Begin every command; return the one that ends this workflow run, if there is one."""
         self._working = [task for task in self._working if not task.done()]
         self._lasting = [task for task in self._lasting if not task.done()]
+        self._reports = [(task, part) for task, part in self._reports if not task.done()]
         ending: Finish | ContinueAsNew | None = None
         for command in commands:
             match command:
                 case Finish() | ContinueAsNew():
                     ending = command
                 case SendEvents():
-                    self._lasting += [asyncio.create_task(deliver(part)) for part in fitting(command)]
+                    for part in fitting(command):
+                        self._reports.append((asyncio.create_task(deliver(part)), part))
                 case CloseTranscript():
                     self._lasting.append(asyncio.create_task(close(command)))
                 case StopOperation():
@@ -176,10 +181,15 @@ class AgentRun:
         return ending
 
     async def _work(self, command: Command) -> None:
-        if isinstance(command, AskApproval | AskQuestion):
-            self._arrived.append(await self._ask(command))
-        else:
-            self._arrived.append(await execute(command))
+        """Carry out a command and put its outcome in line; only the end of the run stops it."""
+        try:
+            if isinstance(command, AskApproval | AskQuestion):
+                self._arrived.append(await self._ask(command))
+            else:
+                self._arrived.append(await execute(command))
+        except BaseException as error:  # noqa: BLE001 - what nobody expected ends the run, it does not leave it waiting
+            if not is_cancelled_exception(error):
+                self._defect = error
 
     async def _ask(self, command: AskApproval | AskQuestion) -> Observation:
         call_id, limit = command.call_id, command.timeout_ms
@@ -242,10 +252,17 @@ class AgentRun:
             await self._last_reports()
 
     async def _last_reports(self) -> None:
-        """Wait for the reports and starts under way, for a bounded time."""
-        if self._lasting:
-            await workflow.wait(self._lasting, timeout=LAST_SEND_SECONDS)
+        """Wait for the reports and starts under way, for a bounded time; a report that is late then goes on without the
+        run."""
+        sending = [task for task, _ in self._reports]
+        if sending or self._lasting:
+            await workflow.wait([*sending, *self._lasting], timeout=LAST_SEND_SECONDS)
+        for task, part in self._reports:
+            if not task.done():
+                task.cancel()
+                await hand_over(part)
+        self._reports = []
 
 
 def _cancelled() -> CancelRequested:
-    return CancelRequested(workflow.time_ns(), (workflow.cancellation_reason() or "")[:NOTE_LIMIT])
+    return CancelRequested(workflow.time_ns(), (workflow.cancellation_reason() or "")[: LOOK * REASON_LIMIT])

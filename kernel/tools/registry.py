@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import mcp_types
 
+from contract.redaction import redact
 from kernel.messages import McpServer, RunSpec
 from kernel.tools.answered import ANSWERED, answered_entries
 from kernel.tools.catalogue import NOT_IN_NAMES, Catalogue, ToolEntry, ToolResult
@@ -155,7 +156,7 @@ def _once(tools: Sequence[mcp_types.Tool]) -> list[mcp_types.Tool]:
 def _mcp_entry(key: str, tool: mcp_types.Tool, taken: Sequence[str]) -> ToolEntry:
     hints = tool.annotations
     return ToolEntry(
-        name=offered_name(key, tool.name, taken),
+        name=offered_name(key, redact(tool.name)[0], taken),
         description=tool.description or "",
         schema=tool.input_schema,
         mcp_server=key,

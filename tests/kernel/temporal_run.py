@@ -29,6 +29,7 @@ from kernel.messages import (
     StartOperation,
     ToolFinished,
 )
+from kernel.runtime.delivery import Delivery
 from kernel.runtime.edges import Edges
 from kernel.runtime.operation import Operation
 from kernel.runtime.workflow import AgentRun
@@ -84,7 +85,9 @@ async def temporal_run(address: str, edges: Edges, spec: RunSpec) -> AsyncIterat
     """Start `spec` on a worker of its own; a run of that id that a test left behind is ended."""
     client = await Client.connect(address)
     queue = uuid.uuid4().hex
-    async with Worker(client, task_queue=queue, workflows=[AgentRun, Operation], activities=activities_of(edges)):
+    async with Worker(
+        client, task_queue=queue, workflows=[AgentRun, Operation, Delivery], activities=activities_of(edges)
+    ):
         handle = await client.start_workflow(
             AgentRun.run,
             RunInput(spec),
