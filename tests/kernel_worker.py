@@ -17,6 +17,8 @@ from debugger.kernel_client import Ask, NotDrivenHere, RunAddress, look
 from debugger.launching import Runtime, start_run, wait_for_run
 from ingest.models import Project
 from kernel.messages import RunSpec
+from kernel.runtime.delivery import Delivery
+from kernel.runtime.operation import Operation
 from kernel.runtime.workflow import AgentRun
 from kernel.testing import MemoryEdges, Reply
 from tests.factories import send
@@ -79,7 +81,12 @@ def kernel_worker(address: str, edges: MemoryEdges) -> Iterator[KernelWorker]:
 
     async def serve() -> None:
         client = await Client.connect(address)
-        async with Worker(client, task_queue=runtime.task_queue, workflows=[AgentRun], activities=activities_of(edges)):
+        async with Worker(
+            client,
+            task_queue=runtime.task_queue,
+            workflows=[AgentRun, Operation, Delivery],
+            activities=activities_of(edges),
+        ):
             ready.set()
             await asyncio.to_thread(done.wait)
 

@@ -43,6 +43,7 @@ from kernel.messages import (
     ToolFinished,
 )
 
+NAME_LIMIT: Final = 200  # code points of the names of agent and model
 REASON_LIMIT: Final = 1_000  # code points of why a run was cancelled
 ANSWER_LIMIT: Final = 4_096  # code points of the answer that travel in events and results
 
@@ -77,8 +78,8 @@ def on_prepared(step: Step, observed: RunPrepared) -> None:
     servers = dict.fromkeys(tool.mcp_server for tool in observed.tools if tool.mcp_server)
     data = {
         "task": spec.task,
-        "agent": spec.agent,
-        "model": spec.model or None,
+        "agent": clip(spec.agent, NAME_LIMIT),
+        "model": clip(spec.model, NAME_LIMIT) or None,
         "limits": asdict(spec.limits),
         "switches": asdict(spec.switches),
         "tools": [tool.name for tool in observed.tools],

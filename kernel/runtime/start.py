@@ -102,8 +102,9 @@ def checked(spec: dict[str, Any]) -> RunSpec:
 
 
 async def start_run(client: Client, config: TemporalConfig, spec: dict[str, Any], project: str = "") -> str:
-    """Start a run of `spec` (fields of RunSpec) and return its id. `project` is the slug of the project whose people may
-    answer and cancel it from its page; without one nobody can.
+    """Start a run of `spec` (fields of RunSpec) and return its id.
+
+    `project` is the slug of the project whose people may answer and cancel it from its page; without one nobody can.
 
     Raises StartError when it exists already or is refused; a spec that is wrong never enters workflow history.
     """

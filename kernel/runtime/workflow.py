@@ -50,7 +50,7 @@ from kernel.core.transitions import IllegalObservation
 from kernel.runtime.acting import fitting, guard, why
 from kernel.runtime.executing import close, deliver, execute, hand_over, start_operation, stop_operation
 
-LAST_SEND_SECONDS: Final = 30.0  # how long a workflow run waits for its last events before it hands them over
+LAST_SEND_SECONDS: Final = 10.0  # how long a workflow run waits for its last events before it hands them over
 
 
 @workflow.defn(name="AgentRun")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import uuid
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ from temporalio.service import RPCError
 
 from contract.events import TERMINAL_TYPES
 from kernel.edge.retry import ModelError
-from kernel.messages import ApprovalAnswer, Limits, OperationFinished, QuestionAnswer
+from kernel.messages import ApprovalAnswer, Limits, OperationFinished, QuestionAnswer, SendEvents
 from kernel.runtime.workflow import AgentRun
 from kernel.testing import MemoryEdges, ScriptedModel, call
 from tests.kernel.temporal_run import TemporalRun, temporal_run
@@ -136,3 +137,39 @@ async def test_an_ingest_that_is_down_for_a_while_gets_every_event_once(
     assert len(kernel.outside.events) == len(events), "nothing was sent twice"
     assert [event["type"] for event in events if event["type"] in TERMINAL_TYPES] == ["run.completed"]
     assert json.dumps(kernel.outside.requests[run_id][-1]).count("<temporality.memory") == 1
+
+
+class Away(MemoryEdges):
+    """A world whose ingest is away until `back` is set."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.back = asyncio.Event()
+
+    async def send_events(self, command: SendEvents) -> None:
+        if not self.back.is_set():
+            raise ConnectionError("ingest is away")
+        await super().send_events(command)
+
+
+def complete(edges: MemoryEdges) -> bool:
+    """Whether the last event is there, and every one before it."""
+    last = [event.seq for event in edges.events if event.type == "run.completed"]
+    return bool(last) and {event.seq for event in edges.events} == set(range(1, last[0] + 1))
+
+
+async def test_reports_outlive_a_run_that_ended_without_ingest(temporal_address: str) -> None:
+    """A run does not wait for an ingest that is away, at its end or at a new workflow run, and nothing is lost with
+    it: once ingest is back every event arrives."""
+    edges = Away(ScriptedModel([call("shell")], "done"), {"shell": works()})
+    spec = replace(SPEC, run_id=f"r-{uuid.uuid4().hex[:8]}", limits=Limits(turns_per_workflow=1))
+    async with temporal_run(temporal_address, edges, spec) as run:
+        assert (await asyncio.wait_for(run.handle.result(), 45)).status == "completed"
+        assert edges.events == []
+        edges.back.set()
+        async with asyncio.timeout(60):
+            while not complete(edges):
+                await asyncio.sleep(0.1)
+    numbers = {event.seq for event in edges.events}
+    assert numbers == set(range(1, max(numbers) + 1))
+    assert sum(kind in TERMINAL_TYPES for kind in {e.event_id: e.type for e in edges.events}.values()) == 1
