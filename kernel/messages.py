@@ -368,6 +368,14 @@ class CancelRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class RunBroken:
+    """The runner came upon a defect and cannot go on. `error` is redacted."""
+
+    at_ns: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Resumed:
     """A new workflow run took over after continue-as-new."""
 
@@ -376,7 +384,7 @@ class Resumed:
 
 Observation = (
     RunPrepared | ModelReplied | ModelFailed | ToolFinished | OperationFinished | ApprovalDecided
-    | QuestionAnswered | DelegateFinished | HintsArrived | CancelRequested | Resumed
+    | QuestionAnswered | DelegateFinished | HintsArrived | CancelRequested | RunBroken | Resumed
 )  # fmt: skip
 
 # ---- commands: what to do --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from contract.redaction import redact
+from contract.text import clip
 from kernel.core.codec import to_json
 from kernel.core.state import ActivationState, Call, EndedOperation
 
@@ -25,11 +26,13 @@ TURN_TEXT_BYTES: Final = 14_000  # of the diagnostics and results kept of one tu
 LEAST_TEXT_BYTES: Final = 120  # kept of each even when those before it used up the turn's share
 EVENTS_BYTES: Final = 12_000  # of waiting events, beyond which they are sent before the boundary
 ENVELOPE_BYTES: Final = 400  # of one event, beside its data
-REPLIES_BYTES: Final = 12_000  # of the replies of one turn that the core writes itself, beyond which they are cut
+REPLIES_BYTES: Final = 32_000  # of the replies of one turn that the core writes itself, beyond which they are cut
 ARGUMENTS_BYTES: Final = 8_000  # of the arguments of one reply's calls that the core answers itself
 FIXED_BYTES: Final = 200  # of the names and counters of the activation part
 NUMBER_BYTES: Final = 16  # of a number beside a text, with the signs around both
 SUPPRESSED_BYTES: Final = 80  # of the names and numbers of a suppressed item
+TORN: Final = 400  # code points that a secret cut in two may have
+MARKER: Final = 40  # code points of the words for what is gone
 LOOK: Final = 4  # times a limit, beyond which a text is not looked at
 CUT: Final = " … "  # stands where a text was cut in the middle
 MALFORMED_LIMIT: Final = 200  # code points kept of what is wrong with arguments
@@ -47,9 +50,10 @@ def cleaned(text: str, limit: int) -> str:
     Only as much is looked at as can be kept: a workflow has no time for megabytes.
     """
     clean = redact(text[: LOOK * limit])[0]
-    if len(text) <= LOOK * limit and len(clean) <= limit:
-        return clean
-    kept = clean[: max(0, limit - 40)]
+    if len(text) <= LOOK * limit:
+        return clip(clean, limit)
+    # Where the look ends a secret may have been cut in two: that end is never kept.
+    kept = clean[: -min(TORN, len(clean))][: max(0, limit - MARKER)]
     return f"{kept}… [{len(text) - len(kept)} more characters]"
 
 

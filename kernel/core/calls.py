@@ -212,15 +212,15 @@ def happened_in(state: RunState) -> tuple[Happened, ...]:
     )
 
 
-def close_calls(step: Step, at_ns: int) -> None:
-    """Answer the calls without a reply because the run is cancelled: neutral about who did what and how far it came."""
+def close_calls(step: Step, at_ns: int, stopped: str) -> None:
+    """Answer the calls without a reply because the run is `stopped`: neutral about who did what and how far it came."""
     running = next_call(step.state) if step.state.phase == "running" else None
     for call in step.state.calls:
         if call.outcome:
             continue
         started = call.waiting or call is running
         how = "whether it took effect is not known" if started else "it was not started"
-        detail = f"the run was cancelled while this call was pending; {how}"
+        detail = f"{stopped} while this call was pending; {how}"
         effect = "uncertain" if started else "none"
         data = {"status": "cancelled", "code": "run_cancelled", "detail": detail, "effect": effect}
         if call.waiting and kind_of(step.state, call.seen.name) == "delegate" and not call.duplicate:

@@ -38,6 +38,7 @@ from kernel.messages import (
     PrepareRun,
     QuestionAnswered,
     Resumed,
+    RunBroken,
     RunPrepared,
     RunSpec,
     ToolFinished,
@@ -248,22 +249,31 @@ def boundary_when_answered(step: Step, at_ns: int) -> None:
 
 
 def on_cancel(step: Step, observed: CancelRequested) -> None:
+    stop(step, observed.at_ns, "the run was cancelled")
+    reason = cleaned(observed.reason, REASON_LIMIT) or "cancelled"
+    end(step, observed.at_ns, "cancelled", reason=reason)
+
+
+def on_broken(step: Step, observed: RunBroken) -> None:
+    stop(step, observed.at_ns, "the run ended by a defect")
+    error = cleaned(observed.error, REASON_LIMIT)
+    end(step, observed.at_ns, "failed", error=error, reason="a defect of the runtime ended the run")
+
+
+def stop(step: Step, at_ns: int, stopped: str) -> None:
     """Stop now. What is pending is closed first: the request and the searches in the record, the calls by a reply."""
-    stopped = "the run was cancelled"
     if step.state.phase == "calling":
         # A reply of the model may stand in the transcript already, with calls that nobody is going to execute.
         close_transcript(step)
         # The request's own number, so that none is missing: whether it was sent is not known.
         data = {"error": f"{stopped} while the model was asked", "error_class": "cancelled"}
-        step.emit("model.failed", observed.at_ns, data, number=step.state.request_number)
-    close_calls(step, observed.at_ns)
+        step.emit("model.failed", at_ns, data, number=step.state.request_number)
+    close_calls(step, at_ns, stopped)
     for asked in step.state.asked:
         data = {"trigger": asked.candidate.trigger, "result": "error", "error": stopped}
         ids = {**event_ids(step.state, asked.candidate), "caused_by": asked.event_id}
-        step.emit("activation.completed", observed.at_ns, data, **ids)
+        step.emit("activation.completed", at_ns, data, **ids)
     step.set(asked=())
-    reason = cleaned(observed.reason, REASON_LIMIT) or "cancelled"
-    end(step, observed.at_ns, "cancelled", reason=reason)
 
 
 def end(step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = "", **data: Any) -> None:
@@ -296,5 +306,6 @@ HANDLERS: Final[dict[str, Callable[[Step, Any], None]]] = {
     "QuestionAnswered": on_answer,
     "DelegateFinished": on_delegate,
     "CancelRequested": on_cancel,
+    "RunBroken": on_broken,
     "Resumed": on_resumed,
 }

@@ -16,7 +16,11 @@ TABLE: Final[dict[tuple[Phase, str], tuple[Phase, ...]]] = {
     ("running", "ToolFinished"): AFTER_CALLS,
     ("approving", "ApprovalDecided"): AFTER_CALLS,
     ("continuing", "Resumed"): ("calling",),
-    **{(phase, "CancelRequested"): ("finished",) for phase in ("preparing", "waiting", *BETWEEN)},
+    **{
+        (phase, ending): ("finished",)
+        for phase in ("preparing", "waiting", *BETWEEN)
+        for ending in ("CancelRequested", "RunBroken")
+    },
     **{(phase, "OperationFinished"): (phase,) for phase in ("preparing", *BETWEEN)},
     **{
         (phase, observation): (phase,)

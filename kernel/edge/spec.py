@@ -14,6 +14,7 @@ from kernel.core.codec import to_json
 from kernel.messages import Holdout, Limits, Member, RunSpec
 from kernel.tools.mcp_config import server_problem
 
+DEPTH_LIMIT: Final = 5  # runs below the root
 CHILD_ID: Final = 10  # characters a child's run id is longer than its parent's, at most
 RUN_ID_LIMIT: Final = 150  # characters: ids of events, activations and child runs are longer by some
 ID_LIMIT: Final = 200  # characters
@@ -49,6 +50,8 @@ def _problems(spec: RunSpec) -> Iterator[str]:
 def _text_problems(spec: RunSpec) -> Iterator[str]:
     if not spec.run_id or not spec.run_id.isprintable():
         yield "run_id must be a printable text that is not empty"
+    if not 0 <= spec.depth <= DEPTH_LIMIT:
+        yield f"depth is {spec.depth}; it must be from 0 to {DEPTH_LIMIT}"
     if not spec.task.strip():
         yield "task is empty: say what the run is to do"
     bounded = {

@@ -18,6 +18,7 @@ from kernel.core.activation import unanswered
 from kernel.core.codec import from_json, to_json
 from kernel.core.decide import decide, start
 from kernel.core.state import RunState
+from kernel.core.transitions import IllegalObservation
 from kernel.messages import (
     ApprovalDecided,
     AskApproval,
@@ -36,6 +37,7 @@ from kernel.messages import (
     PrepareRun,
     QuestionAnswered,
     Resumed,
+    RunBroken,
     RunPrepared,
     RunResult,
     RunSpec,
@@ -205,7 +207,10 @@ class LocalRun:
 
     def _observe(self, observation: Observation) -> Sequence[Command]:
         assert self.state is not None
-        self.state, commands = decide(self.state, observation)
+        try:
+            self.state, commands = decide(self.state, observation)
+        except IllegalObservation as error:  # a defect: the run ends, and says so
+            self.state, commands = decide(self.state, RunBroken(self._clock_ns(), str(error)))
         return commands
 
     async def _last_reports(self) -> None:

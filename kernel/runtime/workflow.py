@@ -32,6 +32,7 @@ with workflow.unsafe.imports_passed_through():
         QuestionAnswer,
         QuestionAnswered,
         Resumed,
+        RunBroken,
         RunInput,
         RunResult,
         RunStatus,
@@ -142,7 +143,7 @@ class AgentRun:
         try:
             self._state, commands = decide(self._state, observation)
         except IllegalObservation as error:  # a defect, which must end the run and not be tried for ever
-            raise ApplicationError(str(error), type="illegal_observation", non_retryable=True) from error
+            self._state, commands = decide(self._state, RunBroken(workflow.time_ns(), str(error)))
         return commands
 
     async def _next(self) -> Observation:
@@ -152,7 +153,7 @@ class AgentRun:
         except asyncio.CancelledError:
             return _cancelled()
         if self._defect is not None:
-            raise ApplicationError(why(self._defect), type="defect", non_retryable=True) from self._defect
+            return RunBroken(workflow.time_ns(), why(self._defect))
         return self._arrived.pop(0)
 
     def _carry_out(self, commands: Sequence[Command]) -> Finish | ContinueAsNew | None:

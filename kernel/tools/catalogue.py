@@ -99,10 +99,11 @@ def arguments_problem(arguments: str, schema: Mapping[str, Any]) -> str:
         return f"the arguments are not valid JSON: {error}"
     if not isinstance(value, dict):
         return "the arguments must be a JSON object"
-    for name in schema.get("required", ()):
-        if name not in value:
+    required, properties = schema.get("required"), schema.get("properties")
+    for name in required if isinstance(required, list | tuple) else ():
+        if isinstance(name, str) and name not in value:
             return f"the argument {name!r} is missing"
-    for name, rule in schema.get("properties", {}).items():
+    for name, rule in properties.items() if isinstance(properties, Mapping) else ():
         kind = rule.get("type") if isinstance(rule, Mapping) else None
         if name not in value or not isinstance(kind, str) or kind not in _KINDS:
             continue

@@ -7,6 +7,7 @@ import shutil
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -172,6 +173,10 @@ def offered_name(key: str, tool: str, taken: Sequence[str] = ()) -> str:
     name = NOT_IN_NAMES.sub("_", wanted)
     if name == wanted and len(name) <= NAME_LIMIT and name not in taken:
         return name
-    exact = f"{len(key)}:{wanted}"
-    digest = hashlib.sha256(exact.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{name[: NAME_LIMIT - 9]}_{digest}"
+    for number in count():
+        exact = f"{len(key)}:{wanted}:{number}"
+        digest = hashlib.sha256(exact.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        told_apart = f"{name[: NAME_LIMIT - 9]}_{digest}"
+        if told_apart not in taken:
+            break
+    return told_apart

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from temporalio.client import WorkflowFailureError
 
 from contract.events import TERMINAL_TYPES
 from kernel.core.bounds import cleaned
@@ -234,7 +233,6 @@ async def written(edges: MemoryEdges) -> list[Message]:
     return messages
 
 
-@pytest.mark.xfail(strict=True, raises=(TypeError, AttributeError), reason="a schema is believed to be well formed")
 @pytest.mark.parametrize(
     "schema",
     [{"required": None}, {"properties": None}, {"required": 5}, {"properties": ["n"]}, {"required": [["n"]]}],
@@ -244,7 +242,6 @@ def test_an_odd_schema_of_a_server_costs_no_run(schema: dict[str, Any]) -> None:
     assert arguments_problem('{"n": 1}', {"type": "object", **schema}) == ""
 
 
-@pytest.mark.xfail(strict=True, reason="the replies of a turn share 12,000 bytes, first come first served")
 async def test_every_member_of_a_team_is_heard() -> None:
     """Answers within the limit of one answer reach the parent, whatever alphabet they are in and however many."""
     members = tuple(Member(f"m{n}", agent=f"m{n}", tools=(), limits=Limits(max_turns=2)) for n in range(3))
@@ -254,7 +251,6 @@ async def test_every_member_of_a_team_is_heard() -> None:
     assert [len(text) for _, text in replies_of(model.requests[1])] == [4_000] * 3
 
 
-@pytest.mark.xfail(strict=True, reason="the depth of a spec is not checked, and lifts the limit of the run id")
 @pytest.mark.parametrize("depth", [-1, 1_000])
 def test_the_depth_of_a_spec_has_limits(depth: int) -> None:
     assert spec_problem(RunSpec("r" * 200, "Build it", depth=depth)) and spec_problem(
@@ -262,7 +258,6 @@ def test_the_depth_of_a_spec_has_limits(depth: int) -> None:
     )
 
 
-@pytest.mark.xfail(strict=True, reason="a name is told apart by a digest of itself, which may be taken as well")
 def test_an_offered_name_is_never_taken() -> None:
     """Two tools whose names were redacted to the same text are two tools all the same."""
     wanted = "read_[REDACTED:github_token]"
@@ -270,7 +265,6 @@ def test_an_offered_name_is_never_taken() -> None:
     assert offered_name("srv", wanted, [first]) != first
 
 
-@pytest.mark.xfail(strict=True, reason="what is cut off before it is read may leave half a secret at the cut")
 def test_no_half_of_a_secret_stands_at_a_cut() -> None:
     """A text is cut before it is redacted; when that makes it shorter, the cut moves into what is kept."""
     key = f"-----BEGIN PRIVATE KEY-----\n{'MIIEvQIBADANBgkq' * 240}\n-----END PRIVATE KEY-----\n"
@@ -285,15 +279,15 @@ class Confused(MemoryEdges):
         return replace(await super().run_tool(command), call_id="c99")
 
 
-@pytest.mark.xfail(strict=True, reason="the workflow fails without a word of it to anybody else")
 async def test_a_defect_ends_the_run_for_everybody(temporal_address: str) -> None:
     """A run that breaks by a defect says so as any other end: one terminal event, and nothing left under way."""
     edges = Confused(ScriptedModel([call("build"), call("shell")], "done"), {"shell": works(), "build": works()})
     spec = replace(SPEC, run_id=f"defect-{uuid.uuid4().hex}")
     async with temporal_run(temporal_address, edges, spec) as run:
-        with pytest.raises(WorkflowFailureError):
-            await run.result()
+        assert (await run.result()).status == "failed"
     assert [kind for kind in edges.event_types() if kind in TERMINAL_TYPES] == ["run.failed"]
+    assert "c99" in edges.data_of("run.failed")[0]["error"]
+    check_history(await edges.store.read(spec.run_id, 5))
 
 
 async def test_a_strangers_report_changes_nothing() -> None:

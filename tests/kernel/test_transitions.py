@@ -25,6 +25,7 @@ from kernel.messages import (
     OperationFinished,
     QuestionAnswered,
     Resumed,
+    RunBroken,
     RunPrepared,
     ToolFinished,
 )
@@ -43,6 +44,7 @@ SAMPLES: dict[str, Observation] = {
     "DelegateFinished": DelegateFinished(9, "c2", "completed", "done"),
     "HintsArrived": HintsArrived(9, 8, ()),
     "CancelRequested": CancelRequested(9),
+    "RunBroken": RunBroken(9, "a defect"),
     "Resumed": Resumed(9),
 }
 
