@@ -253,6 +253,7 @@ async def test_every_member_of_a_team_is_heard() -> None:
 
 @pytest.mark.parametrize("depth", [-1, 1_000])
 def test_the_depth_of_a_spec_has_limits(depth: int) -> None:
+    """No depth lifts the limit of a run id beyond what ingest takes."""
     assert spec_problem(RunSpec("r" * 200, "Build it", depth=depth)) and spec_problem(
         RunSpec("r", "Build it", depth=depth)
     )

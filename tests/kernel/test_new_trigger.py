@@ -46,7 +46,7 @@ class EntityAppeared:
                 )
 '''
 REGISTRY_LINE = "RUNTIME_TRIGGERS: tuple[Trigger, ...] = (ToolFailed(), McpFirstCall(), EntityAppeared())"
-RUN = '''
+RUN = """
 import asyncio, json
 from dataclasses import asdict, replace
 from kernel.messages import RunSpec, Switches
@@ -67,7 +67,7 @@ async def main(off):
     }
 
 print(json.dumps([asyncio.run(main(())), asyncio.run(main(("entity.appeared",)))]))
-'''
+"""
 
 
 def test_one_file_and_one_line_make_a_trigger(tmp_path: Path) -> None:
