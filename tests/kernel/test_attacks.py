@@ -1,6 +1,6 @@
 """Inputs made to break a run: hostile names, schemas and specs, calls in odd orders, a stop at any moment.
 
-Those marked as expected failures show what is not mended yet. (Seed 001 §6.2, §12, §15.)
+(Seed 001 §6.2, §12, §15.)
 """
 
 import asyncio
@@ -88,6 +88,23 @@ def test_a_child_obeys_its_parent() -> None:
         assert [getattr(spec, name) for name in inherited] == [getattr(parent, name) for name in inherited]
     assert (grandchild.run_id, grandchild.parent_run_id, grandchild.team_root) == ("r-1.1.2", "r-1.1", "r-1")
     assert (grandchild.depth, grandchild.limits.max_depth) == (2, parent.limits.max_depth)
+
+
+def test_a_failure_is_the_same_in_the_background() -> None:
+    """A background form of a tool has the failures of the tool; a server's tool of that name has its own."""
+    tools = [ToolSpec("shell"), ToolSpec("shell_background", kind="background", same_as="shell")]
+    run = CoreRun(tools=[*tools, ToolSpec("git__shell", "git")])
+    run.reply("shell_background", "shell", "git__shell")
+    run.fail("c2", "fatal: not a git repository")
+    run.fail("c3", "fatal: not a git repository")
+    run.answer()
+    run.see(OperationFinished(run.tick(), "op-3", "failed", diagnostic="fatal: not a git repository"))
+    run.reply("shell")
+    run.finish("c1")
+    asked = [(event.tool, event.mcp_server) for event in run.reported() if event.type == "activation.requested"]
+    (skipped,) = [event for event in run.reported() if event.type == "activation.skipped"]
+    assert asked == [("shell", None), ("git__shell", "git")]
+    assert (skipped.tool, json.loads(skipped.data)["skip_reason"]) == ("shell", "duplicate_situation")
 
 
 @pytest.mark.parametrize("end", ["answer", "cancel"])
@@ -357,7 +374,6 @@ async def test_a_huge_output_costs_what_a_reply_may() -> None:
     assert len(edges.hint_requests[0].tool_result) <= 8_192
 
 
-@pytest.mark.xfail(strict=True, reason="tools and replies are bounded apart, together they are over the limit")
 def test_what_goes_on_as_new_is_small_whatever_a_run_is_given() -> None:
     """The state carried over is within its limit also with as many tools as a run may have and the longest replies."""
     servers = [f"{'k' * 90}-{number}" for number in range(20)]
