@@ -21,18 +21,18 @@ SUPPRESSED_LIMIT: Final = 32
 DEFERRED_LIMIT: Final = 4
 DEFERRED_BYTES: Final = 600  # of a deferred candidate's diagnostic
 DEFERRED_SHOWN: Final = 120  # bytes of its fingerprint
-TASK_BYTES: Final = 8_192  # of the task, as searches are made with it
+TASK_BYTES: Final = 6_144  # of the task, as searches are made with it
 TURN_TEXT_BYTES: Final = 14_000  # of the diagnostics and results kept of one turn, all calls and operations together
 LEAST_TEXT_BYTES: Final = 120  # kept of each even when those before it used up the turn's share
 EVENTS_BYTES: Final = 12_000  # of waiting events, beyond which they are sent before the boundary
 ENVELOPE_BYTES: Final = 400  # of one event, beside its data
-REPLIES_BYTES: Final = 32_000  # of the replies of one turn that the core writes itself, beyond which they are cut
+REPLIES_BYTES: Final = 24_500  # of the replies of one turn that the core writes itself, beyond which they are cut
 ARGUMENTS_BYTES: Final = 8_000  # of the arguments of one reply's calls that the core answers itself
 FIXED_BYTES: Final = 200  # of the names and counters of the activation part
 NUMBER_BYTES: Final = 16  # of a number beside a text, with the signs around both
 SUPPRESSED_BYTES: Final = 80  # of the names and numbers of a suppressed item
 TORN: Final = 400  # code points that a secret cut in two may have
-MARKER: Final = 40  # code points of the words for what is gone
+LEFT_OUT: Final = "… [the rest was left out]"
 LOOK: Final = 4  # times a limit, beyond which a text is not looked at
 CUT: Final = " … "  # stands where a text was cut in the middle
 MALFORMED_LIMIT: Final = 200  # code points kept of what is wrong with arguments
@@ -45,22 +45,26 @@ def clip_bytes(text: str, limit: int) -> str:
 
 
 def cleaned(text: str, limit: int) -> str:
-    """Return the start of a text somebody wrote, redacted and within `limit` code points; a cut says how much is gone.
+    """Return the start of a text somebody wrote, redacted and within `limit` code points; a cut is told.
 
     Only as much is looked at as can be kept: a workflow has no time for megabytes.
     """
     clean = redact(text[: LOOK * limit])[0]
-    if len(text) <= LOOK * limit:
+    if len(text) < LOOK * limit:
         return clip(clean, limit)
     # Where the look ends a secret may have been cut in two: that end is never kept.
-    kept = clean[: -min(TORN, len(clean))][: max(0, limit - MARKER)]
-    return f"{kept}… [{len(text) - len(kept)} more characters]"
+    return clean[: -min(TORN, len(clean))][: max(0, limit - len(LEFT_OUT))] + LEFT_OUT
 
 
 def clip_shown(text: str, limit: int) -> str:
     """Return `text` within about `limit` bytes; what a person is not shown is said."""
     kept = clip_bytes(text, limit)
     return text if kept == text else f"{kept}… [{len(text) - len(kept)} more characters]"
+
+
+def json_bytes(text: str) -> int:
+    """Return the bytes a text takes as JSON."""
+    return len(to_json([text]).encode("utf-8", "replace")) - 2
 
 
 def clip_middle(text: str, limit: int) -> str:
@@ -111,4 +115,4 @@ def _size(activation: ActivationState) -> int:
 
 
 def _text_bytes(text: str) -> int:
-    return len(text) if text.isascii() and text.isprintable() else len(to_json([text]).encode("utf-8", "replace"))
+    return len(text) if text.isascii() and text.isprintable() else json_bytes(text)

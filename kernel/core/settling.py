@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from contract.text import clip
-from kernel.core.bounds import LEAST_TEXT_BYTES, REPLIES_BYTES, clip_bytes
+from kernel.core.bounds import LEAST_TEXT_BYTES, REPLIES_BYTES, clip_bytes, json_bytes
 from kernel.core.state import Call, RunState
 from kernel.core.step import Step
 from kernel.core.transitions import IllegalObservation
@@ -88,8 +88,8 @@ def answer(step: Step, at_ns: int, call: Call, text: str, **ids: Any) -> None:
 
 def reply(step: Step, call: Call, text: str, origin: Any) -> None:
     """Put the reply in its place. Its text waits in the run's state, so what one turn has to wait with is bounded."""
-    waiting = sum(len(append.message.text.encode("utf-8", "replace")) for append in step.state.appends)
-    kept = clip_bytes(text, max(LEAST_TEXT_BYTES, REPLIES_BYTES - waiting))
+    room = REPLIES_BYTES - sum(json_bytes(append.message.text) for append in step.state.appends)
+    kept = text if json_bytes(text) <= room else clip_bytes(text, max(LEAST_TEXT_BYTES, room // 2))
     if len(kept) < len(text):
         kept += f"\n[{len(text) - len(kept)} characters were left out: the replies of this turn are too long together]"
     message = Message("tool", kept, origin, call_id=call.seen.call_id)

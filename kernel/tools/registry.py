@@ -22,7 +22,8 @@ from kernel.tools.shell import RunFolders, ShellLimits, confinement, judge, run_
 
 logger = logging.getLogger(__name__)
 
-TOOLS_LIMIT: Final = 256  # of one run: they are carried in its state and told with every request
+TOOLS_LIMIT: Final = 128  # of one run: they are carried in its state, and providers take no more
+TOOLS_BYTES: Final = 8_000  # of their names and server keys together
 NAME_LIMIT: Final = 64  # characters; what model providers accept as a tool's name
 OPERATION_SECONDS: Final = 1_800.0  # what a background command may take
 
@@ -123,10 +124,13 @@ class Toolbox:
                 failed.append((server.key, str(error)))
                 continue
             usable.append(server)
-            room = max(0, TOOLS_LIMIT - len(tools))
-            tools += [_mcp_entry(server.key, tool, [one.name for one in tools]) for tool in _once(listed)[:room]]
-            if len(_once(listed)) > room:
-                failed.append((server.key, f"it has {len(listed)} tools; a run may have {TOOLS_LIMIT} in all"))
+            for number, tool in enumerate(_once(listed)):
+                entry = _mcp_entry(server.key, tool, [one.name for one in tools])
+                if len(tools) >= TOOLS_LIMIT or _names_bytes([*tools, entry]) > TOOLS_BYTES:
+                    limit = f"{TOOLS_LIMIT} tools, and {TOOLS_BYTES} bytes of names"
+                    failed.append((server.key, f"{len(_once(listed)) - number} tools left out: a run has {limit}"))
+                    break
+                tools.append(entry)
         return PreparedTools(Catalogue(tuple(tools), tuple(usable)), tuple(failed))
 
     async def run(
@@ -147,6 +151,10 @@ class Toolbox:
 
     async def close(self) -> None:
         await self._sessions.close()
+
+
+def _names_bytes(tools: Sequence[ToolEntry]) -> int:
+    return sum(len(f"{tool.name}{tool.mcp_server or ''}".encode("utf-8", "replace")) for tool in tools)
 
 
 def _once(tools: Sequence[mcp_types.Tool]) -> list[mcp_types.Tool]:

@@ -41,7 +41,7 @@ from kernel.messages import (
 from kernel.runtime.local import LocalRun
 from kernel.testing import MemoryEdges, ScriptedModel, ToolError, call, hint
 from kernel.tools.catalogue import arguments_problem
-from kernel.tools.registry import TOOLS_LIMIT, offered_name
+from kernel.tools.registry import TOOLS_BYTES, offered_name
 from tests.kernel.core_run import CoreRun
 from tests.kernel.temporal_run import temporal_run
 from tests.kernel.test_scenarios import SPEC, fails, works
@@ -377,7 +377,7 @@ async def test_a_huge_output_costs_what_a_reply_may() -> None:
 def test_what_goes_on_as_new_is_small_whatever_a_run_is_given() -> None:
     """The state carried over is within its limit also with as many tools as a run may have and the longest replies."""
     servers = [f"{'k' * 90}-{number}" for number in range(20)]
-    tools = [ToolSpec(f"{'t' * 58}-{number}", servers[number % 20]) for number in range(TOOLS_LIMIT - 1)]
+    tools = [ToolSpec(f"{'t' * 58}-{number}", servers[number % 20]) for number in range(TOOLS_BYTES // 155)]
     spec = replace(SPEC, task="задача " * 900, limits=Limits(turns_per_workflow=1))
     assert spec_problem(spec) == ""
     run = CoreRun(spec, [*tools, ToolSpec("ask_human", kind="ask_human")])

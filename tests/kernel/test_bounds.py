@@ -22,10 +22,12 @@ from kernel.messages import (
     HintAnswer,
     HintsArrived,
     Limits,
+    Member,
     OperationFinished,
     QuestionAnswered,
     Resumed,
     Switches,
+    ToolSpec,
 )
 from kernel.testing import hint
 from tests.kernel.core_run import SPEC, CoreRun
@@ -153,3 +155,17 @@ def test_answers_of_other_sizes_are_not_carried() -> None:
     assert to_json(run.state).count("secret recipe") <= 2 * 90, "no more than the block that is to be written"
     run.reply("shell")
     assert "secret recipe" not in to_json(run.state)
+
+
+def test_what_goes_on_as_new_is_small_when_everything_is_full() -> None:
+    """At the boundary where the state is carried over: many tools, a team, a long task, long answers full of quotes."""
+    tools = tuple(ToolSpec(f"server-{n:02}__tool_{n:02}", f"server-{n:02}") for n in range(124))
+    people = tuple(ToolSpec(name, kind=name) for name in ("ask_human",))
+    members = (Member("m", rules="r" * 5_000),)
+    spec = replace(SPEC, task="ж" * 9_000, limits=Limits(turns_per_workflow=1), members=members)
+    run = CoreRun(spec, (*tools, *people))
+    run.ask(*(("ask_human", {"question": f"{n}?"}) for n in range(12)))
+    for n in range(1, 13):
+        run.see(QuestionAnswered(run.tick(), f"c{n}", '"\\n' * 1_300))
+    assert run.state.phase == "continuing"
+    assert size(run.state) < STATE_BYTES

@@ -27,7 +27,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"skills": ("s" * 190,) * 30}, "bytes together; the limit is 4096"),
     ({"members": tuple(Member(f"m{n}") for n in range(17))}, "members has 17 entries; the limit is 16"),
     ({"members": (Member("m"), Member("m"))}, "members names 'm' twice"),
-    ({"members": (Member("m", rules="r" * 9_000),)}, "the limit is 8192"),
+    ({"members": (Member("m", rules="r" * 9_000),)}, "the limit is 6144"),
     ({"members": (Member(" "),)}, "members[0].name must have 1 to 200 characters"),
     ({"members": (Member("m", limits=Limits(max_turns=0)),)}, "members[0].limits.max_turns is 0; it must be from 1"),
     ({"limits": Limits(activations_per_turn=21)}, "limits.activations_per_turn is 21; it must be from 0 to 20"),
