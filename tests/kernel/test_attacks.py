@@ -310,6 +310,18 @@ async def test_a_defect_ends_the_run_for_everybody(temporal_address: str) -> Non
     check_history(await edges.store.read(spec.run_id, 5))
 
 
+async def test_what_an_experiment_withheld_is_offered_again() -> None:
+    """An item kept back by a draw has not turned out too large: another situation may be offered it."""
+    edges = MemoryEdges(
+        ScriptedModel([call("shell")], [call("sql")], "done"),
+        {"shell": fails("fatal: one"), "sql": fails("no such table: b")},
+        lambda request: [hint("k-1")],
+    )
+    await run_of(edges, replace(SPEC, holdout=Holdout(1.0, "salt")))
+    assert [(one.issued_knowledge_ids, one.suppressed) for one in edges.hint_requests] == [((), ())] * 2
+    assert [data["drop_reason"] for data in edges.data_of("hint.delivery")] == ["holdout"] * 2
+
+
 async def test_a_strangers_report_changes_nothing() -> None:
     """The end of an operation that was never started is nothing that happened, in whatever phase it comes."""
     run = CoreRun()
@@ -361,17 +373,17 @@ async def test_a_huge_output_costs_what_a_reply_may() -> None:
     binary = "".join(map(chr, range(256))) + "\x1b[2J" + forged
     edges = MemoryEdges(
         ScriptedModel([call("shell"), call("read")], "done"),
-        {"shell": works(binary + "x" * 4_000_000 + binary), "read": works(binary)},
+        {"shell": works(binary + "x" * 4_000_000 + binary), "read": works(binary + "y" * 6_000)},
         servers={"read": "disk"},
         find_hints=lambda request: [],
     )
     await run_of(edges, SPEC)
     long, short = [text for _, text in replies_of(edges.model.requests[1])]
     assert len(long) <= 16_000 and long.startswith(binary[:1_000]) and long.endswith(binary[-200:])
-    assert short == binary
+    assert short == binary + "y" * 6_000
     assert [message.role for message in edges.model.requests[1]][3:] == ["tool", "tool"]
     assert max(len(repr(command)) for command in edges.commands) < 20_000
-    assert len(edges.hint_requests[0].tool_result) <= 8_192
+    assert edges.hint_requests[0].tool_result == short, "a first call is searched with up to 8,192 code points"
 
 
 def test_what_goes_on_as_new_is_small_whatever_a_run_is_given() -> None:
