@@ -1,11 +1,13 @@
 """Failures real users reported, as runs of ours; the number in a name is that of the report's case."""
 
+import asyncio
 import re
 from dataclasses import replace
 from typing import Any
 
 from kernel.core.history import check_history
-from kernel.messages import Append, CallModel, Limits, Message
+from kernel.drivers.rendering import render_blocks, render_openai
+from kernel.messages import Append, CallModel, Limits, Member, Message, Switches
 from kernel.runtime.local import LocalRun
 from kernel.testing import MemoryEdges, ScriptedModel, ToolError, call, hint
 from tests.kernel.test_scenarios import SCENARIOS, SPEC, fails, on, skips, works
@@ -181,3 +183,70 @@ async def test_every_reported_text_is_free_of_secrets() -> None:
     reported = repr((edges.hint_requests, edges.events, edges.wire, model.requests[1][3:]))
     assert secret not in reported
     assert re.search(r"\[REDACTED:\w+\]", reported)
+
+
+def delegating(*replies: Any) -> tuple[MemoryEdges, Any]:
+    """A run that delegates, and a member that makes `replies`."""
+    member = Member("helper", agent="helper", tools=(), limits=Limits(max_turns=2))
+    model = ScriptedModel([call("delegate", member="helper", task="Look"), call("ok")], "done")
+    edges = MemoryEdges(model, {"ok": works()}, models={"helper": ScriptedModel(*replies)})
+    return edges, replace(SPEC, tools=("delegate",), members=(member,))
+
+
+async def test_t04_a_delegated_call_is_awaited_before_the_next_request() -> None:
+    """T04: the reply of a run that was delegated to is there, in its place, before the model is asked again."""
+    edges, spec = delegating([call("ok")], "looked")
+    await made(edges, spec)
+    assert [(message.role, message.text) for message in edges.model.requests[1][3:]] == [
+        ("tool", "looked"),
+        ("tool", "fine"),
+    ]
+    check_history(edges.model.requests[1])
+
+
+async def test_t26_a_delegated_run_obeys_its_own_limit() -> None:
+    """T26: two turns are two requests, however many the parent has."""
+    edges, spec = delegating(*[[call("ok", n=n)] for n in range(9)])
+    await made(edges, spec)
+    assert len(edges.models["helper"].requests) == 2
+    assert edges.data_of("delegate.finished")[0]["status"] == "limit_reached"
+    assert edges.event_types()[-1] == "run.completed"
+
+
+async def test_t45_t47_two_that_speak_for_the_user_are_joined() -> None:
+    """T45, T47: priming after the task, and an operation's end before a hint, are one user message, without filler."""
+
+    def hints(request: Any) -> list[Any]:
+        return [hint("k-prime" if request.trigger == "task.priming" else "k-link")]
+
+    waited = asyncio.Event()
+
+    async def build() -> str:
+        await waited.wait()
+        raise ToolError("linker: cannot find -lz", "link_error")
+
+    async def test() -> str:
+        waited.set()
+        await asyncio.sleep(0.05)
+        return "fine"
+
+    model = ScriptedModel([call("build")], [call("test")], "done")
+    edges = MemoryEdges(model, {"build": build, "test": test}, hints, background=("build",))
+    await made(edges, replace(SPEC, switches=Switches()))
+    assert roles(tuple(model.requests[-1]))[-2:] == ["context", "context"]
+    for request in model.requests:
+        for render in (render_openai, render_blocks):
+            said = [message["role"] for message in render(request)]
+            assert ("user", "user") not in zip(said, said[1:], strict=False)
+    last = render_openai(model.requests[-1])[-1]["content"]
+    assert last.startswith("[Background operation") and "rule of k-link" in last
+
+
+async def test_t57_a_placeholder_now_the_result_later() -> None:
+    """T57: the reply that names the operation triggers nothing, its real outcome does, at most once."""
+    model = ScriptedModel([call("build")], [call("await_operation", operation_id="op-3")], [call("ok")], "done")
+    edges = MemoryEdges(model, {"build": fails("linker: no -lz"), "ok": works()}, background=("build",))
+    await made(edges, replace(SPEC, tools=("await_operation",)))
+    assert [request.tool_result for request in edges.hint_requests] == ["linker: no -lz"]
+    assert "this is not its result" in model.requests[1][3].text
+    assert sum("linker: no -lz" in message.text for message in model.requests[-1]) == 1

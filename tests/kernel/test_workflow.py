@@ -1,6 +1,7 @@
 """The Temporal runner: the scenarios of the in-process runner give the same run; approvals, cancels, losses, limits."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from kernel.messages import (
     ApprovalAnswer,
     Limits,
     RunStatus,
+    Switches,
 )
 from kernel.runtime.local import LocalRun
 from kernel.runtime.workflow import AgentRun
@@ -144,3 +146,25 @@ async def test_no_argument_grows_past_the_limit(temporal_address: str) -> None:
     largest = max(event.ByteSize() for event in history.events)
     assert largest < 2_000_000
     assert sum(event.ByteSize() > 100_000 for event in history.events) <= 2  # the input, and the preparation's own
+
+
+async def activities_of_run(address: str, name: str, switches: Switches) -> Counter[str]:
+    """How often each activity was scheduled in a run of the scenario."""
+    scenario = next(scenario for scenario in SCENARIOS if scenario.name == name)
+    async with temporal_run(address, scenario.edges(), replace(scenario.spec, switches=switches)) as run:
+        await run.result()
+        history = await run.handle.fetch_history()
+    scheduled = [event.activity_task_scheduled_event_attributes for event in history.events]
+    return Counter(one.activity_type.name for one in scheduled if one.activity_type.name)
+
+
+async def test_activation_costs_an_activity_only_where_there_is_a_candidate(temporal_address: str) -> None:
+    """Successes cost the same activities with activation on and off; a boundary with candidates costs one more."""
+    on, off = Switches(off=("task.priming",)), Switches(off=("task.priming",), activation=False)
+    quiet = "second call of the same MCP server"
+    with_it, without = [await activities_of_run(temporal_address, quiet, one) for one in (on, off)]
+    assert with_it - without == Counter({"fetch_hints": 1}), "the first call alone; the two after it ask nothing"
+    assert without - with_it == Counter()
+    several = "several calls in one reply"
+    with_it, without = [await activities_of_run(temporal_address, several, one) for one in (on, off)]
+    assert with_it - without == Counter({"fetch_hints": 1}), "two failures of one boundary are one search"
