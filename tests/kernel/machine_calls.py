@@ -10,6 +10,7 @@ from tests.kernel.machine_draws import TOOLS, Outcome, Shape, arguments_of
 
 READ_BY_CORE = ("await_operation", "ask_human", "plan", "delegate")
 ARGUMENTS_BYTES = 8_000  # of one reply, beyond which calls are refused
+AGES = ("oldest", "newest")  # of an operation that is under way
 EXECUTED = ("ok", "failed", "timed_out")
 
 
@@ -27,7 +28,8 @@ def server_named(name: str) -> str | None:
 
 @dataclass(slots=True)
 class View:
-    """One call. `started` is how it was started, empty for not at all; `end` how a call or a delegated run ended."""
+    """One call. `started` is how it was started, empty for not at all; `end` how a call or a delegated run ended,
+    `awaited` the operation under way that it awaits."""
 
     call: ToolCall
     shape: Shape
@@ -37,6 +39,7 @@ class View:
     asked: bool = False
     approved: bool = False
     end: Outcome | None = None
+    awaited: str = ""
 
     @property
     def kind(self) -> ToolKind:
@@ -68,7 +71,9 @@ class Calls:
             arguments = arguments_of(shape, {**named, "own": own}.get(shape.arg, "op-999"))
             call = ToolCall(f"call-{self.assistant_seq}-{place}", shape.name, arguments)
             digest = hashlib.sha256(f"{shape.name} {arguments}".encode()).hexdigest()
-            self.views.append(View(call, shape, digest, seq))
+            self.views.append(
+                View(call, shape, digest, seq, awaited=named.get(shape.arg, "") if shape.arg in AGES else "")
+            )
             own = f"op-{seq}" if self.views[-1].kind == "background" else own
         return Message("assistant", "", "model", tuple(view.call for view in self.views))
 
@@ -117,6 +122,9 @@ class Calls:
             assert (reply.role, reply.call_id) == ("tool", view.call.call_id), f"{reply} stands at {view.seq}"
             self.check_it_was_started_if_it_could_be(view, reply)
             self.check_copies_are_equal(view, reply, entries)
+            if view.awaited:
+                head = f"[Background operation {view.awaited} of "
+                assert head in reply.text, f"{view.awaited} was under way and its end is not told: {reply.text}"
         held = [message.call_id for message in entries.values() if message.role == "tool"]
         assert len(held) == len(set(held)), "a call has two replies"
 

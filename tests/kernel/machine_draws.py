@@ -223,5 +223,5 @@ plans = st.builds(
     st.sampled_from((40, 40, 8, 3)),
     st.sampled_from(("",) * 8 + PHASES + ("calling", "approving", "waiting", "continuing")),
     st.sampled_from((6, 14, 25, 0)),
-    st.sampled_from((40,) * 10 + (4, 2)),
+    st.sampled_from((40,) * 9 + (4, 2, 1)),
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CORE = "kernel/core"
-EXAMPLES = "120"
+EXAMPLES = "150"
 SECONDS = 240
 PLAY = """
 import sys, traceback
@@ -156,7 +156,12 @@ MUTATIONS = (
         "continue_suggested=False, turns_here=0)",
         "continue_suggested=False, turns_here=0, ended_operations=())",
     ),
-    Mutation("an awaiting call does not wait", "operations.py", "wait(step, call, wanted)", "pass"),
+    Mutation(
+        "an awaiting call does not wait",
+        "operations.py",
+        "wait(step, call, wanted)",
+        'answer(step, at_ns, call, "Go on.")',
+    ),
     Mutation(
         "nobody is asked", "people.py", "state.spec.approval_tools and not call.approved", "() and not call.approved"
     ),

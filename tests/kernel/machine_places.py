@@ -11,7 +11,7 @@ NEEDED = (
     "dropped: already_issued", "hint injected", "hint dropped", "search: timeout", "search: error", "search: empty",
     "searches of two or more", "operation told by a message", "operation told by a reply", "continue-as-new",
     "ended: completed", "ended: failed", "ended: cancelled", "ended: limit_reached", "StopOperation",
-    "second deliveries refused", "strays refused", "approval: nobody", "delegate failed",
+    "second deliveries refused", "strays refused", "approval: nobody", "delegate failed", "model fails: never begun",
     *(f"cancelled while {phase}" for phase in PHASES),
     *(f"operation ended while {phase}" for phase in PHASES if phase != "preparing"),
 )  # fmt: skip

@@ -49,7 +49,7 @@ from tests.kernel.machine_world import World
 
 EXAMPLES = int(os.environ.get("KERNEL_MACHINE_EXAMPLES", "0"))
 STEPS = 60
-BATCH = 100
+BATCH = 75
 LEAST_BATCHES, MOST_BATCHES = 2, 8  # a batch more is played as long as a place of NEEDED was not reached
 REACHED: Counter[str] = Counter()
 SUGGESTED = st.sampled_from((False, False, False, True))
@@ -120,6 +120,7 @@ class Machine(RuleBasedStateMachine):
     @rule(how=st.sampled_from(("model_unavailable", "protocol_violation", "unknown_agent", "never begun")))
     def model_fails(self, how: str) -> None:
         world = self.world
+        world.reached[f"model fails: {how}"] += 1
         sent = self.sent() if how == "model_unavailable" else ()
         if how == "never begun":
             world.undo()
@@ -294,6 +295,7 @@ def test_the_core_keeps_its_promises_whatever_happens() -> None:
     batch = 0
     while batch < (1 if EXAMPLES else LEAST_BATCHES) or (missed() and batch < MOST_BATCHES):
         batch += 1
+        REACHED["batches"] = batch
         numbered = type("Machine", (Machine,), {})
         machine = numbered if EXAMPLES else seed(batch)(numbered)
         run_state_machine_as_test(machine, settings=how_long())
