@@ -221,7 +221,7 @@ plans = st.builds(
     specs,
     st.sampled_from((False,) * 24 + (True,)),
     st.sampled_from((40, 40, 8, 3)),
-    st.sampled_from(("",) * 8 + PHASES + ("calling", "approving", "waiting", "continuing")),
+    st.sampled_from(("",) * 12 + PHASES + ("approving", "waiting", "approving")),
     st.sampled_from((6, 14, 25, 0)),
     st.sampled_from((40,) * 9 + (4, 2, 1)),
 )

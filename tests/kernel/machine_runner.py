@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kernel.core.decide import start
+from kernel.drivers.rendering import message_hash
 from kernel.messages import (
     AskApproval,
     AskQuestion,
@@ -17,6 +18,7 @@ from kernel.messages import (
     PrepareRun,
     RunTool,
     SendEvents,
+    SentMessage,
     StartDelegate,
     StartOperation,
     StopOperation,
@@ -66,6 +68,19 @@ class Runner:
         current.entries = dict(self.history.entries)
         current.append_all(self.state.appends)
         return current.entries
+
+    def sent(self) -> tuple[SentMessage, ...]:
+        """Return where the new context messages stood in the last request, as its edge tells it."""
+        command, messages = self.inline, self.requests[-1].messages
+        assert isinstance(command, CallModel)
+        first = min((append.seq for append in command.append), default=command.reply_seq)
+        new = enumerate(messages[first:], first)
+        return tuple(SentMessage(at, at, message_hash(one)) for at, one in new if one.role == "context")
+
+    def is_doomed(self) -> bool:
+        """Return whether the plan has the run cancelled where it stands."""
+        due = self.n_observed < 2 or self.n_observed >= self.plan.after
+        return due and self.state.phase == self.plan.cancel_in
 
     def write(self, seq: int, message: Message) -> None:
         self.history.write(seq, message)

@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from kernel.drivers.rendering import message_hash
 from kernel.messages import (
     ApprovalDecided,
     AskApproval,
@@ -36,7 +35,6 @@ from kernel.messages import (
     QuestionAnswered,
     RunPrepared,
     RunTool,
-    SentMessage,
     ToolCall,
     ToolFinished,
 )
@@ -49,7 +47,7 @@ from tests.kernel.machine_world import World
 
 EXAMPLES = int(os.environ.get("KERNEL_MACHINE_EXAMPLES", "0"))
 STEPS = 60
-BATCH = 75
+BATCH = 80
 LEAST_BATCHES, MOST_BATCHES = 2, 8  # a batch more is played as long as a place of NEEDED was not reached
 REACHED: Counter[str] = Counter()
 SUGGESTED = st.sampled_from((False, False, False, True))
@@ -65,7 +63,8 @@ class Machine(RuleBasedStateMachine):
         self.world = World(plan, REACHED)
 
     def is_in_line(self, kind: type) -> bool:
-        return isinstance(self.world.inline, kind)
+        """Return whether a command of this kind may end now; not where the run is about to be cancelled."""
+        return isinstance(self.world.inline, kind) and not self.world.is_doomed()
 
     @precondition(lambda self: self.world.finish is not None)
     @rule(plan=draws.plans)
@@ -103,25 +102,17 @@ class Machine(RuleBasedStateMachine):
                 seen,
                 text,
                 n_messages=len(request.messages),
-                sent_context=self.sent(),
+                sent_context=world.sent(),
                 continue_suggested=suggested,
             )
         )
-
-    def sent(self) -> tuple[SentMessage, ...]:
-        """Return where the new context messages stood in the last request, as its edge tells it."""
-        command, messages = self.world.inline, self.world.requests[-1].messages
-        assert isinstance(command, CallModel)
-        first = min((append.seq for append in command.append), default=command.reply_seq)
-        new = enumerate(messages[first:], first)
-        return tuple(SentMessage(at, at, message_hash(one)) for at, one in new if one.role == "context")
 
     @precondition(lambda self: self.is_in_line(CallModel) and self.world.state.turn >= self.world.plan.model_fails_at)
     @rule(how=st.sampled_from(("model_unavailable", "protocol_violation", "unknown_agent", "never begun")))
     def model_fails(self, how: str) -> None:
         world = self.world
         world.reached[f"model fails: {how}"] += 1
-        sent = self.sent() if how == "model_unavailable" else ()
+        sent = world.sent() if how == "model_unavailable" else ()
         if how == "never begun":
             world.undo()
         was_sent = how not in ("protocol_violation", "unknown_agent")
@@ -223,8 +214,7 @@ class Machine(RuleBasedStateMachine):
         said = status if started else "failed"
         world.observe(DelegateFinished(world.tick(), call_id, said, answer, end.text, started))
 
-    @precondition(lambda self: self.world.state.phase == self.world.plan.cancel_in)
-    @precondition(lambda self: self.world.n_observed in (0, 1) or self.world.n_observed >= self.world.plan.after)
+    @precondition(lambda self: self.world.is_doomed())
     @rule(never_ran=st.booleans(), raced=st.booleans())
     def run_is_cancelled(self, never_ran: bool, raced: bool) -> None:
         command = self.world.inline
