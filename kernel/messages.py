@@ -203,7 +203,8 @@ class CallSeen:
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """Where a message stood in the request as sent: 0-based position and sha256 of its rendered form."""
+    """Where a message stood in the request as sent: 0-based position, and the hash of what it says
+    (kernel.drivers.rendering.message_hash), which is the same for every provider."""
 
     seq: int
     position: int

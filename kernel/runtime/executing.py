@@ -83,6 +83,7 @@ async def execute(command: Command) -> Observation:
 
 
 async def prepare(command: PrepareRun) -> Observation:
+    """Make the run ready, in a few attempts."""
     try:
         return await act("prepare_run", command, RunPrepared, start_to_close=PREPARE_TIME, retry=PREPARE_RETRY)
     except (ActivityError, ApplicationError) as error:
@@ -90,6 +91,7 @@ async def prepare(command: PrepareRun) -> Observation:
 
 
 async def call_model(command: CallModel) -> Observation:
+    """Ask the model; failures worth it are tried again with the same request."""
     requested_ns = workflow.time_ns()
     try:
         answer = await act("call_model", command, ModelAnswer, start_to_close=MODEL_TIME, retry=MODEL_RETRY)
@@ -102,6 +104,7 @@ async def call_model(command: CallModel) -> Observation:
 
 
 async def run_tool(command: RunTool) -> Observation:
+    """Execute a call; the edge sees to it that one with an effect is executed once, however often it is tried."""
     started_ns = workflow.time_ns()
     try:
         return await act("run_tool", command, ToolFinished, start_to_close=TOOL_TIME, retry=TOOL_RETRY)
@@ -113,6 +116,7 @@ async def run_tool(command: RunTool) -> Observation:
 
 
 async def fetch_hints(command: FetchHints) -> Observation:
+    """Ask Observation, once: a search that is lost is an answer."""
     requested_ns = workflow.time_ns()
     limit = timedelta(milliseconds=command.timeout_ms) + HINTS_GRACE
     try:
@@ -191,6 +195,7 @@ async def hand_over(command: SendEvents) -> None:
 
 
 async def close(command: CloseTranscript) -> None:
+    """Write the last messages of a run; best effort, as the run is over."""
     try:
         await workflow.execute_activity(
             "close_transcript",
@@ -204,6 +209,7 @@ async def close(command: CloseTranscript) -> None:
 
 
 async def stop_operation(command: StopOperation) -> None:
+    """Cancel an operation; one that has ended already is no matter."""
     operation = workflow.get_external_workflow_handle(operation_workflow_id(command.run_id, command.operation_id))
     try:
         await operation.cancel()
