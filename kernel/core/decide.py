@@ -200,6 +200,7 @@ def on_model_failed(step: Step, observed: ModelFailed) -> None:
         report_request(step, observed, step.state.assistant_seq, None)
         event_id = step.emit("model.failed", observed.at_ns, data, caused_by=step.state.request_event_id)
     step.emit("turn.failed", observed.at_ns, {"code": code, "source": "runtime"}, caused_by=event_id)
+    close_transcript(step)  # a reply may have been written by an edge that was lost before it could say so
     end(step, observed.at_ns, "failed", error=observed.error, reason="the model request failed")
 
 

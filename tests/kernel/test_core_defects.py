@@ -13,6 +13,7 @@ from kernel.messages import (
     HintsArrived,
     Limits,
     Message,
+    ModelFailed,
     ModelReplied,
     ToolCall,
     ToolFinished,
@@ -75,3 +76,15 @@ def test_an_item_dropped_twice_in_one_answer_is_suppressed_once() -> None:
     hints = tuple(Hint(f"h-{revision}", "k-1", revision, "x" * 3_000, "confirmed") for revision in (1, 2))
     run.see(HintsArrived(run.tick(), run.tick(), (HintAnswer(asked.activation_id, "success", hints),)))
     assert [one.knowledge_id for one in run.state.activation.suppressed] == ["k-1"]
+
+
+def test_a_reply_that_was_written_and_never_heard_of_leaves_no_open_call() -> None:
+    """The edge wrote the model's reply and only then was lost for good: the run fails, and its calls are answered."""
+    run, history = CoreRun(), History(SPEC)
+    command = next(one for one in run.commands if isinstance(one, CallModel))
+    history.write(command.reply_seq, Message("assistant", "", "model", (ToolCall("c-0", "shell", "{}"),)))
+    run.see(ModelFailed(run.tick(), run.tick(), "model_lost", "the worker was lost"))
+    for one in run.commands:
+        if isinstance(one, CloseTranscript):
+            history.close(one)
+    check_history(history.whole())
