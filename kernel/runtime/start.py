@@ -21,6 +21,7 @@ from kernel.drivers.scripted import DEMOS
 from kernel.edge.spec import spec_problem
 from kernel.messages import RunResult, RunSpec
 from kernel.runtime.config import TemporalConfig, temporal_config
+from kernel.runtime.leaving import leave
 
 
 class StartError(Exception):
@@ -158,4 +159,4 @@ async def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(sys.argv[1:])))
+    leave(asyncio.run(main(sys.argv[1:])))

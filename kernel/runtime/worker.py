@@ -4,7 +4,6 @@ import asyncio
 import gc
 import logging
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -24,6 +23,7 @@ from kernel.edge.telemetry_client import TelemetryClient
 from kernel.edge.transcript import PostgresTranscript
 from kernel.runtime.config import ConfigError, TemporalConfig, WorkerConfig, worker_config
 from kernel.runtime.delivery import Delivery
+from kernel.runtime.leaving import leave
 from kernel.runtime.operation import Operation
 from kernel.runtime.workflow import AgentRun
 from kernel.tools.mcp_servers import McpLimits, McpSessions
@@ -140,4 +140,4 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    leave(asyncio.run(main()))
