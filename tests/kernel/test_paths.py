@@ -30,6 +30,8 @@ from kernel.messages import (
 from kernel.runtime.local import LocalRun
 from kernel.runtime.workflow import AgentRun
 from kernel.testing import MemoryEdges, ScriptedModel, ToolError, call, hint
+from tests.kernel.core_run import SPEC as CORE_SPEC
+from tests.kernel.core_run import CoreRun
 from tests.kernel.temporal_run import TemporalRun, temporal_run, without_times
 from tests.kernel.test_scenarios import on, works
 
@@ -464,3 +466,12 @@ async def cancelled_on_temporal(world: World, address: str) -> None:
                 event.type == "run.cancelled" and event.event_id.startswith(child) for event in world.edges.events
             ):
                 await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("asks", [("ask_human", {"question": "Which?"}), ("sql", {})], ids=["question", "approval"])
+def test_what_waits_for_a_person_is_told_at_once(asks: tuple[str, dict[str, Any]]) -> None:
+    """All that happened until a run waits is reported before it does: nobody can answer what they do not see."""
+    run = CoreRun(replace(CORE_SPEC, approval_tools=("sql",)))
+    run.ask(asks)
+    assert run.state.phase in ("waiting", "approving") and run.state.events == ()
+    assert run.events[-1].type in ("human.asked", "approval.requested")
