@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.management import call_command
-from django.db import transaction
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
 
 from debugger.access import make_sign_in_link
 from ingest.authentication import create_key, revoke_key
@@ -16,6 +17,7 @@ from knowledge.models import KnowledgeItem
 DEMO_SLUG = "demo"
 DEMO_USER = "demo"
 KEY_NAME = "up"
+OUR_APPS = ("ingest", "knowledge", "debugger")
 ALL_SCOPES = ("ingest", "observe", "read")
 STARTER = Path(settings.BASE_DIR) / "knowledge" / "starter"
 
@@ -30,8 +32,30 @@ class Prepared:
 
 
 def prepare_schema() -> None:
-    """Bring the schema up to date. Safe to repeat."""
+    """Bring the schema up to date. Safe to repeat.
+
+    Raises CommandError for a database of an earlier state of the project: until the first release migrations are made
+    anew, and one that was applied before is not applied again.
+    """
     call_command("migrate", interactive=False, verbosity=0)
+    missing = _missing_column()
+    if missing:
+        raise CommandError(
+            f"the database was made by an earlier state of this project ({missing} is not there): remove the folder "
+            "that holds it (VAR_DIR, var/ when unset), or name another database or folder"
+        )
+
+
+def _missing_column() -> str:
+    """Return table.column of the first field of our models that the database does not have, or an empty string."""
+    with connection.cursor() as cursor:
+        for model in (model for label in OUR_APPS for model in apps.get_app_config(label).get_models()):
+            table = model._meta.db_table
+            found = {column.name for column in connection.introspection.get_table_description(cursor, table)}
+            for field in model._meta.local_concrete_fields:
+                if field.column not in found:
+                    return f"{table}.{field.column}"
+    return ""
 
 
 def prepare_demo() -> Prepared:

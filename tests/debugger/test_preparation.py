@@ -1,0 +1,23 @@
+"""What a start does with the database it finds."""
+
+import pytest
+from django.core.management import CommandError
+from django.db import connection
+
+from debugger.preparation import prepare_schema
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_present_schema_is_accepted() -> None:
+    """A database that has every column is used, however often it is prepared."""
+    prepare_schema()
+    prepare_schema()
+
+
+def test_a_database_of_an_earlier_state_is_refused_by_name() -> None:
+    """A column that a migration made anew would have is missing: the start ends with the column and the fix."""
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE knowledge_activation DROP COLUMN shadow_tokens")
+    with pytest.raises(CommandError, match=r"knowledge_activation\.shadow_tokens is not there.*VAR_DIR"):
+        prepare_schema()
