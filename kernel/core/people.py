@@ -68,13 +68,12 @@ def ask_question(step: Step, at_ns: int, call: Call) -> None:
     ids = call_ids(step.state, call.seen)
     step.emit("human.asked", at_ns, {"question": question}, caused_by=call.requested_event_id, **ids)
     step.do(AskQuestion(spec.run_id, call.seen.call_id, question, spec.limits.person_timeout_ms))
-    wait(step, call, question)
+    wait(step, call)
 
 
 def take_answer(step: Step, observed: QuestionAnswered) -> None:
     """Answer the call with what the person said. Raises IllegalObservation for a call that asks nothing."""
     call = waiting_call(step.state, observed.call_id, "ask_human")
-    call = replace(call, subject="")
     text = cleaned(observed.text, TEXT_LIMIT)
     data = {"timed_out": True} if observed.timed_out else {"answer": text, "by": cleaned(observed.by, BY_LIMIT) or None}
     caused_by = call.requested_event_id
@@ -83,16 +82,3 @@ def take_answer(step: Step, observed: QuestionAnswered) -> None:
         refuse(step, observed.at_ns, call, "denied", "question_unanswered", "No person answered in time.")
         return
     answer(step, observed.at_ns, call, text or "(an empty answer)")
-
-
-def questions_of(state: RunState) -> tuple[AskQuestion, ...]:
-    """Return the questions that wait for an answer."""
-    return tuple(
-        AskQuestion(state.spec.run_id, call.seen.call_id, call.subject, state.spec.limits.person_timeout_ms)
-        for call in state.calls
-        if call.waiting and not call.outcome and not call.duplicate and _asks(state, call)
-    )
-
-
-def _asks(state: RunState, call: Call) -> bool:
-    return any(tool.name == call.seen.name and tool.kind == "ask_human" for tool in state.tools)

@@ -1,13 +1,11 @@
 """What a process knows of its transcripts: true whoever wrote them, read once, counted once, bounded."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from kernel.core.history import ProtocolViolation, check_history
 from kernel.drivers.rendering import message_hash
 from kernel.edge.histories import Histories, message_tokens
-from kernel.edge.transcript import Entry, MemoryTranscript, PostgresTranscript, TranscriptGap, TranscriptStore
+from kernel.edge.transcript import Entry, MemoryTranscript, TranscriptGap, TranscriptStore
 from kernel.messages import Message, SentMessage, ToolCall
 
 RULES = Message("system", "be careful", "rules")
@@ -24,16 +22,6 @@ def reply(call_id: str, text: str = "fine") -> Message:
 
 
 TURNS = (RULES, TASK, calls("c1"), reply("c1"), HINT, calls("c2", "c3"), reply("c2"), reply("c3"))
-
-
-@pytest.fixture(params=["memory", "postgres"])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[TranscriptStore]:
-    if request.param == "memory":
-        yield MemoryTranscript()
-        return
-    made = await PostgresTranscript.open(request.getfixturevalue("postgres_url"))
-    yield made
-    await made.close()
 
 
 @pytest.fixture

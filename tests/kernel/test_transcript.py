@@ -1,7 +1,6 @@
 """The transcript store, in memory and in PostgreSQL: first write wins, nothing a tool prints is refused."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 
 from kernel.edge.transcript import (
     Entry,
-    MemoryTranscript,
     PostgresTranscript,
     TranscriptGap,
     TranscriptStore,
@@ -21,16 +19,6 @@ from kernel.edge.transcript import (
 from kernel.messages import Append, Message, ToolCall
 
 ODD = "NUL \x00, half a pair \ud800, emoji 🧵, Ω, \u2028"
-
-
-@pytest.fixture(params=["memory", "postgres"])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[TranscriptStore]:
-    if request.param == "memory":
-        yield MemoryTranscript()
-        return
-    made = await PostgresTranscript.open(request.getfixturevalue("postgres_url"))
-    yield made
-    await made.close()
 
 
 @pytest.fixture
