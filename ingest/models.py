@@ -16,6 +16,8 @@ class Project(models.Model):
     name = models.CharField(max_length=200)
     created_at = models.DateTimeField(auto_now_add=True)
     hints_paused = models.BooleanField(default=False, help_text="the hints API answers 503 while set")
+    retention_days = models.PositiveIntegerField(null=True, blank=True, help_text="whole days kept; null keeps all")
+    redaction_patterns = models.JSONField(default=list, blank=True, help_text="list of {kind, pattern} beside our own")
 
     def __str__(self) -> str:
         return self.slug
@@ -41,6 +43,7 @@ class ApiKey(models.Model):
     scopes = models.JSONField(help_text="list of ingest, observe, read")
     created_at = models.DateTimeField(auto_now_add=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    events_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="null: the setting's quota")
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
@@ -136,3 +139,23 @@ class Reject(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["project", "-received_at"], name="ingest_reject_recent")]
+
+
+class Batch(models.Model):
+    """One request that was answered with a 2xx: what became of its events, and which repairs they needed.
+
+    Appended in the transaction of its events, so that the counts are those of the journal.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
+    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, related_name="+")
+    received_at = models.DateTimeField()
+    source = models.CharField(max_length=20, help_text="events, otlp_traces, otlp_logs or observation")
+    n_accepted = models.PositiveIntegerField()
+    n_duplicates = models.PositiveIntegerField()
+    n_conflicts = models.PositiveIntegerField()
+    n_rejected = models.PositiveIntegerField()
+    repairs = models.JSONField(default=dict, help_text="repair word -> {n, run_id, event_id}: how many, and the first")
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "-received_at"], name="ingest_batch_recent")]

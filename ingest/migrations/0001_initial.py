@@ -56,6 +56,8 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=200)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('hints_paused', models.BooleanField(default=False, help_text='the hints API answers 503 while set')),
+                ('retention_days', models.PositiveIntegerField(blank=True, help_text='whole days kept; null keeps all', null=True)),
+                ('redaction_patterns', models.JSONField(blank=True, default=list, help_text='list of {kind, pattern} beside our own')),
             ],
         ),
         migrations.CreateModel(
@@ -120,6 +122,7 @@ class Migration(migrations.Migration):
                 ('scopes', models.JSONField(help_text='list of ingest, observe, read')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('revoked_at', models.DateTimeField(blank=True, null=True)),
+                ('events_per_minute', models.PositiveIntegerField(blank=True, help_text="null: the setting's quota", null=True)),
                 ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_keys', to='ingest.project')),
             ],
         ),
@@ -148,6 +151,24 @@ class Migration(migrations.Migration):
             ],
             options={
                 'indexes': [models.Index(fields=['project', '-received_at'], name='ingest_reject_recent')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Batch',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('received_at', models.DateTimeField()),
+                ('source', models.CharField(help_text='events, otlp_traces, otlp_logs or observation', max_length=20)),
+                ('n_accepted', models.PositiveIntegerField()),
+                ('n_duplicates', models.PositiveIntegerField()),
+                ('n_conflicts', models.PositiveIntegerField()),
+                ('n_rejected', models.PositiveIntegerField()),
+                ('repairs', models.JSONField(default=dict, help_text='repair word -> {n, run_id, event_id}: how many, and the first')),
+                ('api_key', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='ingest.apikey')),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
+            ],
+            options={
+                'indexes': [models.Index(fields=['project', '-received_at'], name='ingest_batch_recent')],
             },
         ),
         migrations.CreateModel(
