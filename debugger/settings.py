@@ -78,6 +78,9 @@ DATABASES = {
         env_str("DATABASE_URL") or f"postgresql://postgres@/temporality?host={_SOCKETS}/postgres"
     )
 }
+_OPTIONS = DATABASES["default"]["OPTIONS"]
+if isinstance(_OPTIONS, dict):
+    _OPTIONS.setdefault("connect_timeout", 5)  # seconds; a database that hangs is a 503 and no held request
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CELERY_BROKER_URL = env_str("CELERY_BROKER_URL") or f"redis+socket://{_SOCKETS}/redis.sock"
 TEMPORAL_ADDRESS = env_str("TEMPORAL_ADDRESS", "127.0.0.1:7233")
@@ -99,6 +102,7 @@ INSTALLED_APPS = [
     "debugger.apps.DebuggerConfig",
 ]
 MIDDLEWARE = [
+    "debugger.requests_seen.RequestsSeen",
     "django.middleware.security.SecurityMiddleware",
     "debugger.csp.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -151,12 +155,21 @@ INGEST_MAX_BODY_BYTES = env_int("INGEST_MAX_BODY_BYTES", 8 * 1024 * 1024, 1)  # 
 INGEST_MAX_EVENT_BYTES = env_int("INGEST_MAX_EVENT_BYTES", 256 * 1024, 1)  # bytes of one event; longer strings are cut
 INGEST_MAX_NESTING = env_int("INGEST_MAX_NESTING", 64, 1)  # levels of one event
 INGEST_MAX_KEY_BYTES = env_int("INGEST_MAX_KEY_BYTES", 512, 1)  # bytes of one key in data
+INGEST_EVENTS_PER_MINUTE = env_int("INGEST_EVENTS_PER_MINUTE", 600_000)  # events of one key in a minute; 0: no quota
+INGEST_REJECTS_PER_HOUR = env_int("INGEST_REJECTS_PER_HOUR", 5_000, 1)  # rejects listed of one key in an hour
 INGEST_FOLD_TASK = env_str("INGEST_FOLD_TASK", "knowledge.fold_run")  # Celery task queued when a run got events
 
 # Observation limits.
 HINTS_MAX_BODY_BYTES = env_int("HINTS_MAX_BODY_BYTES", 1024 * 1024, 1)  # bytes
 HINTS_ALGORITHM = env_str("HINTS_ALGORITHM", "lexical-entity-topic.v2")  # version of FindHints in use
 FOLD_SWEEP_SECONDS = env_int("FOLD_SWEEP_SECONDS", 10, 1)  # seconds between looks for runs left unfolded
+
+# Operations.
+METRICS_TOKEN = env_str("METRICS_TOKEN")  # bearer token of /metrics; without one it is for this machine only
+READY_SECONDS = env_int("READY_SECONDS", 2, 1)  # seconds /readyz waits for each part
+LOG_FORMAT = env_str("LOG_FORMAT", "line")  # "line" for people, "json": one object a line
+if LOG_FORMAT not in ("line", "json"):
+    raise ImproperlyConfigured(f"LOG_FORMAT must be line or json, not {LOG_FORMAT!r}")
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = INGEST_MAX_BODY_BYTES
 LOGGING = {
@@ -166,8 +179,9 @@ LOGGING = {
         "line": {
             "()": "debugger.logs.RedactingFormatter",
             "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
-        }
+        },
+        "json": {"()": "debugger.logs.JsonFormatter"},
     },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": env_str("LOG_LEVEL", "INFO")},
 }

@@ -129,8 +129,8 @@ class Message(models.Model):
 class Reject(models.Model):
     """An event that was not stored, or a later different copy of one that was. Never carries payload text."""
 
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
-    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, related_name="+")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, db_index=False, related_name="+")
+    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, db_index=False, related_name="+")
     received_at = models.DateTimeField(auto_now_add=True)
     code = models.CharField(max_length=40)
     detail = models.CharField(max_length=500)
@@ -138,7 +138,10 @@ class Reject(models.Model):
     event_id = models.CharField(max_length=200, null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["project", "-received_at"], name="ingest_reject_recent")]
+        indexes = [
+            models.Index(fields=["project", "-received_at", "-id"], name="ingest_reject_recent"),
+            models.Index(fields=["api_key", "-received_at", "-id"], name="ingest_reject_of_key"),
+        ]
 
 
 class Batch(models.Model):
@@ -147,8 +150,8 @@ class Batch(models.Model):
     Appended in the transaction of its events, so that the counts are those of the journal.
     """
 
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
-    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, related_name="+")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, db_index=False, related_name="+")
+    api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, db_index=False, related_name="+")
     received_at = models.DateTimeField()
     source = models.CharField(max_length=20, help_text="events, otlp_traces, otlp_logs or observation")
     n_accepted = models.PositiveIntegerField()
@@ -158,4 +161,7 @@ class Batch(models.Model):
     repairs = models.JSONField(default=dict, help_text="repair word -> {n, run_id, event_id}: how many, and the first")
 
     class Meta:
-        indexes = [models.Index(fields=["project", "-received_at"], name="ingest_batch_recent")]
+        indexes = [
+            models.Index(fields=["project", "-received_at", "-id"], name="ingest_batch_recent"),
+            models.Index(fields=["api_key", "-received_at", "-id"], name="ingest_batch_of_key"),
+        ]

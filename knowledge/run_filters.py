@@ -10,11 +10,9 @@ by run; has_injection, agent and text are checked run by run in the order of the
 is full.
 """
 
-import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from django.db import connection
@@ -24,6 +22,7 @@ from django.utils.dateparse import parse_datetime
 
 from contract import stages
 from contract.events import ID_LIMIT
+from ingest.cursors import make_cursor, read_cursor
 from ingest.errors import IngestError
 from ingest.models import Run
 from knowledge.models import Activation, Candidate, RunSummary
@@ -32,7 +31,6 @@ RUNNING: Final = "running"
 WORDS: Final = {"status": stages.RUN_STATUSES, "drop_reason": stages.DROP_REASONS}
 FLAGS: Final = {"true": True, "false": False}
 MOST_TRIGGERS: Final = 100  # offered as choices of the filter
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 JOINED: Final = tuple(
     field.attname
     for field in RunSummary._meta.concrete_fields
@@ -197,28 +195,14 @@ def page_of(runs: QuerySet[Run], cursor: str, limit: int) -> RunPage:
     is none of ours.
     """
     if cursor:
-        moment, run_id = _read_cursor(cursor)
+        moment, run_id = read_cursor(cursor)
         same_moment = Q(first_received_at=moment, run_id__lt=run_id)
         runs = runs.filter(Q(first_received_at__lt=moment) | same_moment, first_received_at__lte=moment)
     rows = tuple(runs[: limit + 1])
     more = len(rows) > limit
-    return RunPage(rows[:limit], make_cursor(rows[limit - 1]) if more else None)
+    return RunPage(rows[:limit], run_cursor(rows[limit - 1]) if more else None)
 
 
-def make_cursor(run: Run) -> str:
+def run_cursor(run: Run) -> str:
     """Return the cursor of the runs after `run`: when it was first received, and its id."""
-    micros = (run.first_received_at - EPOCH) // timedelta(microseconds=1)
-    return base64.urlsafe_b64encode(f"{micros}:{run.run_id}".encode()).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str) -> tuple[datetime, str]:
-    bad = IngestError("bad_cursor", 400, "cursor must be the next of an earlier answer, unchanged", field="cursor")
-    try:
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-        micros, _, run_id = raw.partition(":")
-        moment = EPOCH + timedelta(microseconds=int(micros))
-    except (ValueError, OverflowError, binascii.Error):
-        raise bad from None
-    if not run_id or "\x00" in run_id:
-        raise bad
-    return moment, run_id
+    return make_cursor(run.first_received_at, run.run_id)

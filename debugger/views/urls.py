@@ -1,30 +1,9 @@
 """The addresses of the pages. Ids are senders' words: a slash, a percent sign or a lone dot in one stays part of it."""
 
-from django.urls import URLPattern, path, register_converter
+from django.urls import URLPattern, path
 
 from debugger.views import driving, event_detail, keys, run_detail, run_list, sign_in, why
-
-
-class IdConverter:
-    """An id as one segment of a path. What a path would take apart is written %XX, and quoted once more by Django."""
-
-    regex = "[^/]+"
-
-    def to_python(self, value: str) -> str:
-        """Raises ValueError, which means no such page, for what no id can be."""
-        decoded = value.replace("%2F", "/").replace("%2E", ".").replace("%25", "%")
-        if "\x00" in decoded or len(decoded) > ID_LIMIT:
-            raise ValueError("not an id")
-        return decoded
-
-    def to_url(self, value: str) -> str:
-        quoted = value.replace("%", "%25").replace("/", "%2F")
-        return quoted.replace(".", "%2E") if value in (".", "..") else quoted
-
-
-ID_LIMIT = 200
-
-register_converter(IdConverter, "id")
+from ingest.path_ids import IdConverter  # noqa: F401  (registers the `id` of the patterns)
 
 urlpatterns: list[URLPattern] = [
     path("", sign_in.home, name="home"),

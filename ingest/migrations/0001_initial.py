@@ -146,11 +146,14 @@ class Migration(migrations.Migration):
                 ('detail', models.CharField(max_length=500)),
                 ('run_id', models.CharField(max_length=200, null=True)),
                 ('event_id', models.CharField(max_length=200, null=True)),
-                ('api_key', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='ingest.apikey')),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
+                ('api_key', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='ingest.apikey')),
+                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
             ],
             options={
-                'indexes': [models.Index(fields=['project', '-received_at'], name='ingest_reject_recent')],
+                'indexes': [
+                    models.Index(fields=['project', '-received_at', '-id'], name='ingest_reject_recent'),
+                    models.Index(fields=['api_key', '-received_at', '-id'], name='ingest_reject_of_key'),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -164,11 +167,14 @@ class Migration(migrations.Migration):
                 ('n_conflicts', models.PositiveIntegerField()),
                 ('n_rejected', models.PositiveIntegerField()),
                 ('repairs', models.JSONField(default=dict, help_text='repair word -> {n, run_id, event_id}: how many, and the first')),
-                ('api_key', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='ingest.apikey')),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
+                ('api_key', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='ingest.apikey')),
+                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
             ],
             options={
-                'indexes': [models.Index(fields=['project', '-received_at'], name='ingest_batch_recent')],
+                'indexes': [
+                    models.Index(fields=['project', '-received_at', '-id'], name='ingest_batch_recent'),
+                    models.Index(fields=['api_key', '-received_at', '-id'], name='ingest_batch_of_key'),
+                ],
             },
         ),
         migrations.CreateModel(
