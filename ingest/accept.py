@@ -5,19 +5,20 @@ too. (Seed 001 §7.3, §12, §13.)
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
-from ingest import journal, messages
+from ingest import journal, messages, metrics
 from ingest.envelope import EventDraft, parse_event, shown_id
 from ingest.errors import IngestError
 from ingest.fold_queue import fold_queue
-from ingest.models import Reject
+from ingest.models import Batch, Reject
 from ingest.times import to_nanoseconds
 from ingest.wire import WireLimits, inflate, parse_events
 
@@ -62,6 +63,15 @@ def limits() -> WireLimits:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Whose events these are and by which door they came: "events", "otlp_traces", "otlp_logs" or "observation"."""
+
+    project_id: int
+    source: str
+    api_key_id: int | None = None
+
+
 def accept_body(project_id: int, body: bytes, content_encoding: str, *, api_key_id: int | None = None) -> AcceptResult:
     """Accept a request body `{"events": […]}`. Raises IngestError when nothing of it can be decoded."""
     bounds = limits()
@@ -69,31 +79,68 @@ def accept_body(project_id: int, body: bytes, content_encoding: str, *, api_key_
     return accept_events(project_id, events, api_key_id=api_key_id)
 
 
-def accept_events(project_id: int, events: Sequence[object], *, api_key_id: int | None = None) -> AcceptResult:
-    """Store the events that are in order, list the others; the first copy of an event wins, everywhere.
+def accept_events(
+    project_id: int, events: Sequence[object], *, api_key_id: int | None = None, source: str = "events"
+) -> AcceptResult:
+    """Store the events that are in order, list the others. Raises as `accept_drafts` does."""
+    received = datetime.now(UTC)
+    drafts, rejected = _parse_all(events, to_nanoseconds(received))
+    return accept_drafts(Sender(project_id, source, api_key_id), drafts, rejected, received)
+
+
+def accept_drafts(
+    sender: Sender, drafts: Sequence[EventDraft], rejected: Sequence[Rejection], received: datetime
+) -> AcceptResult:
+    """Store the drafts of one request; the first copy of an event wins, everywhere.
 
     Its answer means committed; inside a caller's transaction, committed with that one. Raises
     django.db.OperationalError or InterfaceError when the database does not answer: nothing was stored then.
     """
-    received = datetime.now(UTC)
-    drafts, rejected = _parse_all(events, received)
     if not drafts and not rejected:
         return AcceptResult(0, 0, 0, ())
     outcome = _Sorted([], [])
     with transaction.atomic():
         if drafts:
-            outcome = _write(project_id, drafts, received)
-        _list_rejects(project_id, api_key_id, rejected, outcome.differing)
-        if outcome.fresh:
-            run_ids = sorted({draft.run_id for draft in outcome.fresh})
-            transaction.on_commit(partial(fold_queue.put, project_id, run_ids))
-    n_known = len(drafts) - len(outcome.fresh)
-    return AcceptResult(len(outcome.fresh), n_known, len(outcome.differing), tuple(rejected))
+            outcome = _write(sender.project_id, drafts, received)
+        result = AcceptResult(
+            len(outcome.fresh), len(drafts) - len(outcome.fresh), len(outcome.differing), tuple(rejected)
+        )
+        _list_rejects(sender, rejected, outcome.differing)
+        repairs = _repairs_of(outcome.fresh)
+        _list_batch(sender, result, repairs, received)
+        transaction.on_commit(
+            partial(_after_commit, sender, result, repairs, {draft.run_id for draft in outcome.fresh})
+        )
+    return result
 
 
-def _parse_all(events: Sequence[object], received: datetime) -> tuple[list[EventDraft], list[Rejection]]:
+def _after_commit(
+    sender: Sender, result: AcceptResult, repairs: Mapping[str, dict[str, Any]], run_ids: Collection[str]
+) -> None:
+    metrics.note(
+        sender.source,
+        n_accepted=result.accepted,
+        n_duplicates=result.duplicates,
+        n_conflicts=result.conflicts,
+        rejected=Counter(item.code for item in result.rejected),
+        repaired={word: about["n"] for word, about in repairs.items()},
+    )
+    if run_ids:
+        fold_queue.put(sender.project_id, sorted(run_ids))
+
+
+def _repairs_of(drafts: Sequence[EventDraft]) -> dict[str, dict[str, Any]]:
+    """Return repair word -> how many of the stored events needed it, and which was the first."""
+    found: dict[str, dict[str, Any]] = {}
+    for draft in drafts:
+        for word in draft.repairs:
+            about = found.setdefault(word, {"n": 0, "run_id": draft.run_id, "event_id": draft.event_id})
+            about["n"] += 1
+    return found
+
+
+def _parse_all(events: Sequence[object], received_ns: int) -> tuple[list[EventDraft], list[Rejection]]:
     bounds = limits()
-    received_ns = to_nanoseconds(received)
     drafts: list[EventDraft] = []
     rejected: list[Rejection] = []
     for index, value in enumerate(events):
@@ -143,17 +190,29 @@ def _bodies(drafts: Sequence[EventDraft], places: dict[str, journal.RunPlace]) -
     return bodies
 
 
-def _list_rejects(
-    project_id: int, api_key_id: int | None, rejected: Sequence[Rejection], differing: Sequence[EventDraft]
-) -> None:
+def _list_batch(sender: Sender, result: AcceptResult, repairs: dict[str, dict[str, Any]], received: datetime) -> None:
+    Batch.objects.create(
+        project_id=sender.project_id,
+        api_key_id=sender.api_key_id,
+        received_at=received,
+        source=sender.source,
+        n_accepted=result.accepted,
+        n_duplicates=result.duplicates,
+        n_conflicts=result.conflicts,
+        n_rejected=len(result.rejected),
+        repairs=repairs,
+    )
+
+
+def _list_rejects(sender: Sender, rejected: Sequence[Rejection], differing: Sequence[EventDraft]) -> None:
     differs = "another copy of this event with other content came first and was kept"
     rows = [(item.code, item.detail[:500], item.run_id, item.event_id) for item in rejected]
     rows += [("conflict", differs, draft.run_id, draft.event_id) for draft in differing]
     if rows:
         Reject.objects.bulk_create(
             Reject(
-                project_id=project_id,
-                api_key_id=api_key_id,
+                project_id=sender.project_id,
+                api_key_id=sender.api_key_id,
                 code=code,
                 detail=detail,
                 run_id=run_id,

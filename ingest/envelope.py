@@ -6,7 +6,7 @@ so that no secret survives by being cut in half. (Seed 001 §7.3, §13.)
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -14,8 +14,8 @@ import orjson
 from contract.events import ENVELOPE_FIELDS, ID_FIELDS, ID_LIMIT, INTEGER_FIELDS, REQUIRED_FIELDS, check_data
 from contract.redaction import redact, redact_value
 from ingest.errors import IngestError
-from ingest.model_requests import REQUEST_TYPE, MessageBody, split_messages
-from ingest.repair import INT64_MAX, Repairs, clean_text, clean_value, cut_to_size
+from ingest.model_requests import MESSAGE_TYPES, MessageBody, split_messages
+from ingest.repair import INT64_MAX, Repairs, clean_text, clean_value, cut_to_size, is_storable
 from ingest.times import NS_PER_SECOND, parse_rfc3339, parse_unix_nano
 from ingest.wire import WireLimits
 
@@ -26,6 +26,27 @@ _KNOWN_FIELDS: Final = frozenset((*ENVELOPE_FIELDS, "occurred_at_unix_nano", "en
 _FAR_FUTURE_NS: Final = 86_400 * NS_PER_SECOND
 _FAR_PAST_NS: Final = parse_rfc3339("2000-01-01T00:00:00Z")
 _MIN_DATA_BYTES: Final = 1024
+_ID_BYTES: Final = len(ID_FIELDS) * ID_LIMIT * 4  # the most that all ids of an event take
+
+
+@dataclass(slots=True)
+class SentEvent:
+    """An event with its fields read and nothing repaired yet, whichever endpoint it came by.
+
+    `index` is its place in the request, `ids` has a value or None for each of ID_FIELDS in their order, `integers` is
+    (seq, turn), times are Unix nanoseconds, `digest` tells a repeat from another copy. `messages` are bodies that
+    `data` names by hash.
+    """
+
+    index: int
+    ids: dict[str, str | None]
+    integers: tuple[int | None, int | None]
+    occurred_ns: int
+    ended_ns: int | None
+    data: dict[str, Any]
+    digest: bytes
+    repairs: Repairs = field(default_factory=Repairs)
+    messages: tuple[MessageBody, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +58,7 @@ class EventDraft:
     event_id: str
     digest: bytes
     columns: tuple[Any, ...]
+    repairs: tuple[str, ...]
     messages: tuple[MessageBody, ...]
 
 
@@ -47,35 +69,55 @@ def parse_event(value: object, index: int, received_ns: int, limits: WireLimits)
     """
     if not isinstance(value, dict):
         raise _bad("invalid_event", "an event must be a JSON object", "events")
-    repairs = Repairs()
-    event: dict[str, Any] = clean_value(
-        value, repairs, max_nesting=limits.max_nesting, max_key_bytes=limits.max_key_bytes
-    )
-    digest, sent_bytes = _digest(value, event)
-    ids = {name: _read_text(event, name) for name in ID_FIELDS}
+    ids = {name: _read_text(value, name) for name in ID_FIELDS}
     for name in REQUIRED_FIELDS[:3]:
         if ids[name] is None:
             raise _bad("missing_field", f"{name} is required: text of 1 to {ID_LIMIT} characters", name)
-    integers = [_read_integer(event, name) for name in INTEGER_FIELDS]
-    occurred_ns = _read_time(event, "occurred_at")
+    integers = _read_integer(value, "seq"), _read_integer(value, "turn")
+    occurred_ns = _read_time(value, "occurred_at")
     if occurred_ns is None:
         detail = "occurred_at is required: RFC 3339 text, or whole nanoseconds as occurred_at_unix_nano"
         raise _bad("missing_field", detail, "occurred_at")
-    ended_ns = _read_time(event, "ended_at")
-    _note_clocks(occurred_ns, ended_ns, received_ns, repairs)
-    data = _read_data(event, repairs)
-    problem = check_data(ids["type"] or "", data)
+    repairs = Repairs()
+    ended_ns = _read_time(value, "ended_at")
+    data = _read_data(value, repairs)
+    digest = _digest(value, limits)
+    return make_draft(
+        SentEvent(index, ids, integers, occurred_ns, ended_ns, data, digest, repairs), received_ns, limits
+    )
+
+
+def make_draft(event: SentEvent, received_ns: int, limits: WireLimits) -> EventDraft:
+    """Return what is stored of an event: repaired, checked against its type, without secrets, within the size limit.
+
+    Raises IngestError (status 400) naming the field, the limit and the fix.
+    """
+    ids, repairs = event.ids, event.repairs
+    for name, text in ids.items():
+        if text is not None and ("\0" in text or not text.isascii()):
+            ids[name] = clean_text(text, repairs)
+    _note_clocks(event.occurred_ns, event.ended_ns, received_ns, repairs)
+    data = _repaired(event.data, repairs, limits)
+    kind = ids["type"] or ""
+    problem = check_data(kind, data)
     if problem is not None:
         raise _bad("invalid_data", problem, "data")
     data = _redacted(ids, data, repairs)
-    if sent_bytes > limits.max_event_bytes:
-        data = _cut(ids, data, limits.max_event_bytes, repairs)
     messages: tuple[MessageBody, ...] = ()
-    if ids["type"] == REQUEST_TYPE:
-        data, messages = split_messages(data)
+    if kind in MESSAGE_TYPES:
+        data, messages = _split(data, limits.max_event_bytes, repairs)
+    text = _within_size(ids, data, limits.max_event_bytes, repairs)
     words = orjson.dumps(repairs.words).decode() if repairs.words else None
-    columns = (*ids.values(), *integers, occurred_ns, ended_ns, words, orjson.dumps(data).decode(), digest)
-    return EventDraft(index, ids["run_id"] or "", ids["event_id"] or "", digest, columns, messages)
+    columns = (*ids.values(), *event.integers, event.occurred_ns, event.ended_ns, words, text, event.digest)
+    return EventDraft(
+        event.index,
+        ids["run_id"] or "",
+        ids["event_id"] or "",
+        event.digest,
+        columns,
+        tuple(repairs.words),
+        messages + event.messages,
+    )
 
 
 def shown_id(value: object, name: str) -> str | None:
@@ -90,16 +132,17 @@ def _bad(code: str, detail: str, field: str, **extra: object) -> IngestError:
     return IngestError(code, 400, detail, field=field, **extra)
 
 
-def _digest(value: dict[Any, Any], repaired: dict[str, Any]) -> tuple[bytes, int]:
-    """Return the hash that tells a repeat from a different copy, and the size of the event in JSON bytes.
+def _digest(value: dict[Any, Any], limits: WireLimits) -> bytes:
+    """Return the hash that tells a repeat from a different copy.
 
     It is over the event as sent; what JSON in UTF-8 cannot express is hashed in its repaired form.
     """
     try:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
+        repaired = clean_value(value, Repairs(), max_nesting=limits.max_nesting + 1, max_key_bytes=limits.max_key_bytes)
         text = orjson.dumps(repaired, option=orjson.OPT_SORT_KEYS)
-    return hashlib.blake2b(text, digest_size=16).digest(), len(text)
+    return hashlib.blake2b(text, digest_size=16).digest()
 
 
 def _read_text(event: Mapping[str, Any], name: str) -> str | None:
@@ -161,6 +204,15 @@ def _read_data(event: Mapping[str, Any], repairs: Repairs) -> dict[str, Any]:
     return data
 
 
+def _repaired(data: dict[str, Any], repairs: Repairs, limits: WireLimits) -> dict[str, Any]:
+    """Return `data` itself when PostgreSQL can hold it as it is, which nearly all is, else a repaired copy."""
+    levels = limits.max_nesting - 1  # the event around it is one
+    if is_storable(data, levels, limits.max_key_bytes):
+        return data
+    repaired = clean_value(data, repairs, max_nesting=levels, max_key_bytes=limits.max_key_bytes)
+    return dict(repaired)
+
+
 def _redacted(ids: dict[str, str | None], data: dict[str, Any], repairs: Repairs) -> dict[str, Any]:
     """Return `data` without secrets; ids are cleaned in place. One look tells that none of them holds a secret."""
     if redact("\n".join(text for text in ids.values() if text))[1]:
@@ -174,6 +226,23 @@ def _redacted(ids: dict[str, str | None], data: dict[str, Any], repairs: Repairs
     if found:
         repairs.add("redacted")
     return dict(cleaned_data)
+
+
+def _split(data: dict[str, Any], max_bytes: int, repairs: Repairs) -> tuple[dict[str, Any], tuple[MessageBody, ...]]:
+    """Move the messages out of `data`; each is held to the size limit of its own, so a long history stays whole."""
+    try:
+        return split_messages(data, max_bytes, repairs)
+    except ValueError:
+        detail = f"a message in new_messages is over {max_bytes} bytes in many small parts and cannot be cut"
+        raise _bad("event_too_large", detail, "data.new_messages", limit=max_bytes) from None
+
+
+def _within_size(ids: Mapping[str, str | None], data: dict[str, Any], max_bytes: int, repairs: Repairs) -> str:
+    """Return `data` as JSON text that takes, with the ids, at most `max_bytes`."""
+    text = orjson.dumps(data)
+    if len(text) > max_bytes - _ID_BYTES:
+        text = orjson.dumps(_cut(ids, data, max_bytes, repairs))
+    return text.decode()
 
 
 def _cut(ids: Mapping[str, str | None], data: dict[str, Any], max_bytes: int, repairs: Repairs) -> dict[str, Any]:

@@ -12,8 +12,11 @@ from typing import Any, Final
 import orjson
 
 from ingest.errors import IngestError
+from ingest.repair import Repairs, cut_to_size
 
 REQUEST_TYPE: Final = "model.requested"
+# A foreign span tells of request and answer in one event.
+MESSAGE_TYPES: Final = (REQUEST_TYPE, "model.completed", "model.failed")
 # Said about a message by the request that carries it; everything else is the message itself.
 _ABOUT: Final = ("hash", "tokens", "position")
 _REPEATED: Final = ("role", "origin", "tokens", "call_id", "position")
@@ -27,15 +30,18 @@ class MessageBody:
     body: str
 
 
-def split_messages(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[MessageBody, ...]]:
+def split_messages(
+    data: dict[str, Any], max_bytes: int, repairs: Repairs
+) -> tuple[dict[str, Any], tuple[MessageBody, ...]]:
     """Return the data of a request with references in place of its new messages, and their bodies.
 
     A reference is {hash, role, origin, tokens, call_id, position} plus `sent_hash`, the sender's own. A message that
-    is nothing but a hash refers to one sent before. Raises IngestError for a message that is no object.
+    is nothing but a hash refers to one sent before. A body over `max_bytes` has its longest texts cut. Raises
+    IngestError for a message that is no object, ValueError for one that cannot be cut to size.
     """
     entries = data.get("new_messages")
-    if not entries:
-        return dict(data), ()
+    if not entries or not isinstance(entries, list):
+        return data, ()
     references: list[dict[str, Any]] = []
     bodies: list[MessageBody] = []
     for index, entry in enumerate(entries):
@@ -48,6 +54,8 @@ def split_messages(data: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Messa
             references.append({"hash": sent_hash, **about})
             continue
         text = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+        if len(text) > max_bytes:
+            text = orjson.dumps(cut_to_size(body, max_bytes, repairs), option=orjson.OPT_SORT_KEYS)
         kept = MessageBody(hashlib.sha256(text).hexdigest(), text.decode())
         bodies.append(kept)
         references.append({"hash": kept.hash, **about, **({"sent_hash": sent_hash} if sent_hash else {})})

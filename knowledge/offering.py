@@ -83,7 +83,7 @@ def _report(project: Project, events: Sequence[dict[str, Any]]) -> None:
     try:
         # A savepoint of its own: what fails in here must not take the kept answer along.
         with transaction.atomic():
-            result = accept_events(project.pk, events)
+            result = accept_events(project.pk, events, source="observation")
     except Exception as error:  # noqa: BLE001 - hints already found are given whatever becomes of their telemetry
         telemetry_failures += 1
         logger.error("hint telemetry was not written: %s", type(error).__name__)

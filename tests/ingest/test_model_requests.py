@@ -6,7 +6,12 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.model_requests import follow_requests, split_messages
+from ingest.model_requests import MessageBody, follow_requests, split_messages
+from ingest.repair import Repairs
+
+
+def split(data: dict[str, Any]) -> tuple[dict[str, Any], tuple[MessageBody, ...]]:
+    return split_messages(data, 1_000, Repairs())
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.lists(st.text(max_size=3), max_size=4)), min_size=1, max_size=6))
@@ -21,7 +26,7 @@ def test_any_chain_is_rebuilt(steps: list[tuple[int, list[str]]]) -> None:
         told = {"n_kept": keep, "new_messages": [{"role": "user", "text": text} for text in new]}
         if number:
             told["follows"] = str(number - 1)
-        requests[str(number)], messages = split_messages(told)
+        requests[str(number)], messages = split(told)
         bodies |= {message.hash: orjson.loads(message.body)["text"] for message in messages}
     references, missing = follow_requests(requests, str(len(steps) - 1))
     assert [bodies[reference["hash"]] for reference in references] == sent
@@ -39,11 +44,11 @@ def test_reference_keeps_what_the_page_needs() -> None:
         "hash": "theirs",
         "calls": None,
     }
-    told, (body,) = split_messages({"n_messages": 1, "new_messages": [entry]})
+    told, (body,) = split({"n_messages": 1, "new_messages": [entry]})
     assert orjson.loads(body.body) == {"role": "tool", "text": "out", "origin": "tool", "call_id": "c"}
     expected = {"hash": body.hash, "role": "tool", "origin": "tool", "tokens": 3, "call_id": "c", "sent_hash": "theirs"}
     assert told == {"n_messages": 1, "new_messages": [expected]}
-    assert split_messages({"new_messages": [{"hash": body.hash}]}) == ({"new_messages": [{"hash": body.hash}]}, ())
+    assert split({"new_messages": [{"hash": body.hash}]}) == ({"new_messages": [{"hash": body.hash}]}, ())
 
 
 def test_cycle_and_gap_are_named() -> None:
