@@ -7,6 +7,7 @@ so forgetting a day is dropping its partition. (Seed 001 §13.)
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 
 class Project(models.Model):
@@ -131,7 +132,7 @@ class Reject(models.Model):
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, db_index=False, related_name="+")
     api_key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, db_index=False, related_name="+")
-    received_at = models.DateTimeField(auto_now_add=True)
+    received_at = models.DateTimeField(default=timezone.now)
     code = models.CharField(max_length=40)
     detail = models.CharField(max_length=500)
     run_id = models.CharField(max_length=200, null=True)
