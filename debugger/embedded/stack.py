@@ -21,6 +21,7 @@ from debugger.embedded.temporal import await_temporal, start_temporal, temporal_
 SOURCE = Path(__file__).resolve().parent.parent.parent
 WEB_READY_SECONDS = 60.0
 WEB_OPTIONS = (
+    "--config=python:debugger.web_server",
     "--workers=2",
     "--worker-class=gthread",
     "--threads=8",
@@ -30,7 +31,9 @@ WEB_OPTIONS = (
     "--no-control-socket",
 )  # no access log: a sign-in link's token stands in its address
 # The kernel is a customer of the HTTP API: it gets none of the server's secrets.
-NOT_FOR_KERNEL = ("SECRET_KEY", "DATABASE_URL", "CELERY_BROKER_URL", "DJANGO_SETTINGS_MODULE", "VAR_DIR")
+NOT_FOR_KERNEL = (
+    "SECRET_KEY", "DATABASE_URL", "CELERY_BROKER_URL", "DJANGO_SETTINGS_MODULE", "VAR_DIR", "METRICS_TOKEN",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,13 @@
 
 from django.urls import URLPattern, path
 
-from debugger.views import driving, event_detail, keys, run_detail, run_list, sign_in, why
+from debugger.views import driving, event_detail, keys, probes, run_detail, run_list, sign_in, why
 from ingest.path_ids import IdConverter  # noqa: F401  (registers the `id` of the patterns)
 
 urlpatterns: list[URLPattern] = [
+    path("healthz", probes.healthz, name="healthz"),
+    path("readyz", probes.readyz, name="readyz"),
+    path("metrics", probes.metrics, name="metrics"),
     path("", sign_in.home, name="home"),
     path("sign-in/", sign_in.explain, name="sign-in"),
     path("sign-in/<str:token>/", sign_in.use_link, name="sign-in-link"),

@@ -1,0 +1,30 @@
+"""gunicorn's configuration: its log through our formatters, and where its processes keep their counts together.
+
+Every web process writes its counts to files of its own in PROMETHEUS_MULTIPROC_DIR; the process that is scraped adds
+them up. The files of a worker that died stay, because what it counted happened; a new server starts from nothing,
+which Prometheus reads as a restart. No gauges are kept there, so nothing has to be taken back when a worker dies.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from debugger.settings import LOGGING, VAR_DIR
+
+# Set here, before a worker imports the client: the choice between files and memory is made at its import.
+os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", str(VAR_DIR / "metrics"))
+
+logconfig_dict: dict[str, Any] = {
+    **LOGGING,
+    "loggers": {
+        name: {"level": "INFO", "handlers": [], "propagate": True} for name in ("gunicorn.error", "gunicorn.access")
+    },
+}
+
+
+def on_starting(server: object) -> None:
+    """Begin with no counts: those of an earlier server belong to processes that are gone."""
+    folder = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+    folder.mkdir(parents=True, exist_ok=True)
+    for kept in folder.glob("*.db"):
+        kept.unlink(missing_ok=True)
