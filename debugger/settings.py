@@ -157,7 +157,7 @@ INGEST_MAX_NESTING = env_int("INGEST_MAX_NESTING", 64, 1)  # levels of one event
 INGEST_MAX_KEY_BYTES = env_int("INGEST_MAX_KEY_BYTES", 512, 1)  # bytes of one key in data
 INGEST_EVENTS_PER_MINUTE = env_int("INGEST_EVENTS_PER_MINUTE", 600_000)  # events of one key in a minute; 0: no quota
 INGEST_REJECTS_PER_HOUR = env_int("INGEST_REJECTS_PER_HOUR", 5_000, 1)  # rejects listed of one key in an hour
-INGEST_FOLD_TASK = env_str("INGEST_FOLD_TASK", "knowledge.fold_run")  # Celery task queued when a run got events
+INGEST_FOLD_TASK = env_str("INGEST_FOLD_TASK", "knowledge.fold_runs")  # Celery task queued when runs got events
 
 # Observation limits.
 HINTS_MAX_BODY_BYTES = env_int("HINTS_MAX_BODY_BYTES", 1024 * 1024, 1)  # bytes

@@ -69,7 +69,7 @@ def parse_event(value: object, index: int, received_ns: int, limits: WireLimits)
     """
     if not isinstance(value, dict):
         raise _bad("invalid_event", "an event must be a JSON object", "events")
-    ids = {name: _read_text(value, name) for name in ID_FIELDS}
+    ids = _read_ids(value)
     for name in REQUIRED_FIELDS[:3]:
         if ids[name] is None:
             raise _bad("missing_field", f"{name} is required: text of 1 to {ID_LIMIT} characters", name)
@@ -145,9 +145,16 @@ def _digest(value: dict[Any, Any], limits: WireLimits) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
-def _read_text(event: Mapping[str, Any], name: str) -> str | None:
-    text = event.get(name)
-    if text is None or text == "":
+def _read_ids(event: Mapping[str, Any]) -> dict[str, str | None]:
+    ids: dict[str, str | None] = {}
+    for name in ID_FIELDS:
+        text = event.get(name)
+        ids[name] = text if text is None else _checked_id(text, name)
+    return ids
+
+
+def _checked_id(text: object, name: str) -> str | None:
+    if text == "":
         return None
     if not isinstance(text, str):
         raise _bad("invalid_field", f"{name} must be text", name)

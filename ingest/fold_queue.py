@@ -15,11 +15,13 @@ from django.conf import settings
 from kombu.connection import Connection
 from kombu.pools import producers
 
+from ingest import metrics
+
 logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS: Final = 1
 PAUSE_SECONDS: Final = 5.0
-MOST_AT_ONCE: Final = 100  # runs of one request; the sweep takes the rest
+MOST_AT_ONCE: Final = 1_000  # runs of one task, which is what one request may bring
 
 
 class FoldQueue:
@@ -31,32 +33,30 @@ class FoldQueue:
         self._lock = threading.Lock()
 
     def put(self, project_id: int, run_ids: Sequence[str]) -> None:
-        """Queue the fold of each run by task name. Raises nothing."""
+        """Queue one task, by name, that folds the runs. Raises nothing; runs over the most at once wait for the sweep."""
         if time.monotonic() < self._closed_until:
             self._count(len(run_ids))
             return
-        chosen = run_ids[:MOST_AT_ONCE]
-        n_sent = 0
+        chosen = list(run_ids[:MOST_AT_ONCE])
         try:
             with producers[_broker()].acquire(block=True, timeout=CONNECT_SECONDS) as producer:
-                for run_id in chosen:
-                    current_app.send_task(
-                        settings.INGEST_FOLD_TASK, args=(project_id, run_id), producer=producer, retry=False
-                    )
-                    n_sent += 1
+                current_app.send_task(
+                    settings.INGEST_FOLD_TASK, args=(project_id, chosen), producer=producer, retry=False
+                )
         except Exception as error:  # noqa: BLE001 - a best-effort edge: the sweep stands behind it
             self._closed_until = time.monotonic() + PAUSE_SECONDS
-            self._count(len(chosen) - n_sent)
+            self._count(len(chosen))
             logger.warning(
                 "the broker does not take tasks (%s); the sweep will fold %d runs, %d so far",
                 type(error).__name__,
-                len(chosen) - n_sent,
+                len(chosen),
                 self.failures,
             )
 
     def _count(self, number: int) -> None:
         with self._lock:
             self.failures += number
+        metrics.note_queue_failure(number)
 
 
 def _broker() -> Connection:

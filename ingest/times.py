@@ -6,6 +6,7 @@ RFC 3339 text with any offset, exact to its ninth fraction digit, or whole nanos
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 NS_PER_SECOND: Final = 1_000_000_000
@@ -15,7 +16,7 @@ NS_MAX: Final = 2**63 - 1
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC_3339: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9})\d*)?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )
 _DIGITS: Final = re.compile(r"-?\d{1,20}", re.ASCII)
 
@@ -33,21 +34,29 @@ def parse_rfc3339(text: str) -> int:
     match = _RFC_3339.fullmatch(text)
     if match is None:
         raise ValueError(f"must be {HOW}")
-    year, month, day, hour, minute, second = (int(part) for part in match.group(1, 2, 3, 4, 5, 6))
-    fraction, sign, offset_hour, offset_minute = match.group(7, 8, 9, 10)
-    if hour > 23 or minute > 59 or second > 60:
+    day, hour, minute, second, fraction, sign, offset_hour, offset_minute = match.groups()
+    seconds = _seconds_of_day(hour, minute, second) + _days(day) * 86_400
+    if sign:
+        if int(offset_hour) > 23:
+            raise ValueError(f"must be {HOW}")
+        offset = _seconds_of_day(offset_hour, offset_minute, "0")
+        seconds += offset if sign == "-" else -offset
+    return _in_range(seconds * NS_PER_SECOND + (int(fraction.ljust(9, "0")) if fraction else 0))
+
+
+def _seconds_of_day(hour: str, minute: str, second: str) -> int:
+    if hour > "23" or minute > "59" or second > "60":
         raise ValueError(f"must be {HOW}")
+    return int(hour) * 3600 + int(minute) * 60 + int(second)
+
+
+@lru_cache(maxsize=1024)
+def _days(day: str) -> int:
+    """Return the days from 1970 to a date `YYYY-MM-DD`."""
     try:
-        days = date(year, month, day).toordinal() - _EPOCH_DAY
+        return date(int(day[:4]), int(day[5:7]), int(day[8:])).toordinal() - _EPOCH_DAY
     except ValueError:
         raise ValueError(f"must be {HOW}") from None
-    offset = 0
-    if sign:
-        if int(offset_hour) > 23 or int(offset_minute) > 59:
-            raise ValueError(f"must be {HOW}")
-        offset = (int(offset_hour) * 3600 + int(offset_minute) * 60) * (-1 if sign == "-" else 1)
-    seconds = days * 86_400 + hour * 3600 + minute * 60 + second - offset
-    return _in_range(seconds * NS_PER_SECOND + (int(fraction.ljust(9, "0")) if fraction else 0))
 
 
 def parse_unix_nano(value: object) -> int:

@@ -73,14 +73,15 @@ def own_queue(monkeypatch: pytest.MonkeyPatch) -> FoldQueue:
     return queue
 
 
-def test_each_run_is_queued_by_name(broker: str, use_broker: Any) -> None:
-    """The task carries the project and the run; beyond the most at once the sweep is left its part."""
+def test_runs_are_queued_as_one_task(broker: str, use_broker: Any) -> None:
+    """The task carries the project and its runs; beyond the most at once the sweep is left its part."""
     use_broker(broker)
     queue = FoldQueue()
     queue.put(7, ["r-1", "r-2"])
-    assert queued(broker) == [[7, "r-1"], [7, "r-2"]]
+    assert queued(broker) == [[7, ["r-1", "r-2"]]]
     queue.put(7, [f"r-{n}" for n in range(queue_module.MOST_AT_ONCE + 5)])
-    assert len(queued(broker)) == queue_module.MOST_AT_ONCE
+    ((_, run_ids),) = queued(broker)
+    assert len(run_ids) == queue_module.MOST_AT_ONCE
     assert queue.failures == 0
 
 
@@ -112,9 +113,9 @@ def test_fold_is_queued_for_runs_with_new_events_only(broker: str, use_broker: A
     use_broker(broker)
     project = Project.objects.create(slug="alpha", name="Alpha")
     accept_events(project.pk, [event(1), event(1, "r-2"), {"not": "an event"}])
-    assert queued(broker) == [[project.pk, "r-1"], [project.pk, "r-2"]]
+    assert queued(broker) == [[project.pk, ["r-1", "r-2"]]]
     accept_events(project.pk, [event(1), event(2, "r-2")])
-    assert queued(broker) == [[project.pk, "r-2"]]
+    assert queued(broker) == [[project.pk, ["r-2"]]]
     accept_events(project.pk, [event(1), event(1, data={"other": 1})])
     assert queued(broker) == []
 

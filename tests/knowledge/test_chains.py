@@ -189,7 +189,7 @@ def test_one_bad_run_keeps_no_other_waiting(project: Project, monkeypatch: pytes
     """A run that cannot be folded is counted and stays queued; the runs behind it are folded."""
     for name in ("hint_helped", "hint_ignored", "shadow"):
         send(project, wire_of(name))
-    refresh, failures = chains.refresh_run, tasks.sweep_failures
+    refresh, failures = chains.refresh_run, tasks.fold_failures
 
     def refuse_one(project_id: int, run_id: str) -> bool:
         if run_id == RUN:
@@ -198,7 +198,7 @@ def test_one_bad_run_keeps_no_other_waiting(project: Project, monkeypatch: pytes
 
     monkeypatch.setattr(chains, "refresh_run", refuse_one)
     assert tasks.sweep_unfolded() == 2
-    assert tasks.sweep_failures == failures + 1
+    assert tasks.fold_failures == failures + 1
     assert chains.unfolded_runs(10) == [(project.pk, RUN)]
 
 
