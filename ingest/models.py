@@ -5,9 +5,19 @@ the tables can be sharded by it; the journal is range-partitioned by `run_day` (
 so forgetting a day is dropping its partition. (Seed 001 §13.)
 """
 
+from datetime import date
+from typing import Final
+
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+
+# First segments of addresses that are no project's: a project of that slug could never be opened.
+RESERVED_SLUGS: Final = (
+    "admin", "api", "docs", "healthz", "metrics", "operations", "projects", "readyz", "settings", "sign-in",
+    "sign-out", "static", "v1", "v2",
+)  # fmt: skip
+UNCLAIMED: Final = date.min  # `last_run_day` of a message that a deleted run has left behind, until it is swept
 
 
 class Project(models.Model):
@@ -19,6 +29,12 @@ class Project(models.Model):
     hints_paused = models.BooleanField(default=False, help_text="the hints API answers 503 while set")
     retention_days = models.PositiveIntegerField(null=True, blank=True, help_text="whole days kept; null keeps all")
     redaction_patterns = models.JSONField(default=list, blank=True, help_text="list of {kind, pattern} beside our own")
+    deleted_at = models.DateTimeField(null=True, blank=True, help_text="refused and hidden since; rows go in batches")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=~models.Q(slug__in=RESERVED_SLUGS), name="project_slug_not_reserved")
+        ]
 
     def __str__(self) -> str:
         return self.slug
@@ -125,6 +141,13 @@ class Message(models.Model):
     hash = models.TextField()
     body = models.JSONField(help_text="role, text, origin, calls, call_id")
     last_run_day = models.DateField()
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["project"], condition=models.Q(last_run_day=UNCLAIMED), name="ingest_message_unclaimed"
+            )
+        ]
 
 
 class Reject(models.Model):
