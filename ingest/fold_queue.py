@@ -33,7 +33,7 @@ class FoldQueue:
         self._lock = threading.Lock()
 
     def put(self, project_id: int, run_ids: Sequence[str]) -> None:
-        """Queue one task, by name, that folds the runs. Raises nothing; runs over the most at once wait for the sweep."""
+        """Queue one task, by name, that folds the runs; those over the most at once wait for the sweep."""
         if time.monotonic() < self._closed_until:
             self._count(len(run_ids))
             return
