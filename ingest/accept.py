@@ -14,11 +14,11 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from ingest import journal, messages, metrics
+from ingest import journal, messages, metrics, rejects
 from ingest.envelope import EventDraft, parse_event, shown_id
 from ingest.errors import IngestError
 from ingest.fold_queue import fold_queue
-from ingest.models import Batch, Reject
+from ingest.models import Batch
 from ingest.times import to_nanoseconds
 from ingest.wire import WireLimits, inflate, parse_events
 
@@ -105,7 +105,7 @@ def accept_drafts(
         result = AcceptResult(
             len(outcome.fresh), len(drafts) - len(outcome.fresh), len(outcome.differing), tuple(rejected)
         )
-        _list_rejects(sender, rejected, outcome.differing)
+        _list_rejects(sender, rejected, outcome.differing, received)
         repairs = _repairs_of(outcome.fresh)
         _list_batch(sender, result, repairs, received)
         transaction.on_commit(
@@ -204,19 +204,10 @@ def _list_batch(sender: Sender, result: AcceptResult, repairs: dict[str, dict[st
     )
 
 
-def _list_rejects(sender: Sender, rejected: Sequence[Rejection], differing: Sequence[EventDraft]) -> None:
+def _list_rejects(
+    sender: Sender, rejected: Sequence[Rejection], differing: Sequence[EventDraft], received: datetime
+) -> None:
     differs = "another copy of this event with other content came first and was kept"
-    rows = [(item.code, item.detail[:500], item.run_id, item.event_id) for item in rejected]
-    rows += [("conflict", differs, draft.run_id, draft.event_id) for draft in differing]
-    if rows:
-        Reject.objects.bulk_create(
-            Reject(
-                project_id=sender.project_id,
-                api_key_id=sender.api_key_id,
-                code=code,
-                detail=detail,
-                run_id=run_id,
-                event_id=event_id,
-            )
-            for code, detail, run_id, event_id in rows
-        )
+    rows = [rejects.ListedReject(item.code, item.detail, item.run_id, item.event_id) for item in rejected]
+    rows += [rejects.ListedReject("conflict", differs, draft.run_id, draft.event_id) for draft in differing]
+    rejects.keep(sender.project_id, sender.api_key_id, rows, received)

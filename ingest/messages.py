@@ -9,8 +9,9 @@ from datetime import date
 from typing import Any
 
 from django.db import connection
+from django.db.models import Q
 
-from ingest.model_requests import REQUEST_TYPE, follow_requests
+from ingest.model_requests import MESSAGE_TYPES, REQUEST_TYPE, follow_requests
 from ingest.models import Event, Message, Run
 
 
@@ -62,15 +63,16 @@ def load_messages(project_id: int, hashes: Iterable[str]) -> dict[str, dict[str,
 
 
 def rebuild_request(project_id: int, run_id: str, event_id: str) -> RebuiltRequest:
-    """Return the request of one model.requested event, message for message.
+    """Return the request of one model event (see MESSAGE_TYPES), message for message.
 
     Each message is its stored body with `hash`, `tokens`, and `is_new` (added by this very request). A lost
-    earlier event leaves a gap, named in `missing`. Raises KeyError when the event is not there.
+    earlier event leaves a gap, named in `missing`. Raises KeyError when the run has no such event.
     """
     run_day = Run.objects.filter(project_id=project_id, run_id=run_id).values_list("run_day", flat=True).first()
     if run_day is None:
         raise KeyError(event_id)
-    rows = Event.objects.filter(project_id=project_id, run_day=run_day, run_id=run_id, type=REQUEST_TYPE)
+    told = Q(type=REQUEST_TYPE) | Q(event_id=event_id, type__in=MESSAGE_TYPES)
+    rows = Event.objects.filter(told, project_id=project_id, run_day=run_day, run_id=run_id)
     requests: dict[str, dict[str, Any]] = dict(rows.values_list("event_id", "data"))
     if event_id not in requests:
         raise KeyError(event_id)
