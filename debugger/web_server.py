@@ -9,10 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from debugger.settings import LOGGING, VAR_DIR
-
-# Set here, before a worker imports the client: the choice between files and memory is made at its import.
-os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", str(VAR_DIR / "metrics"))
+from debugger.settings import LOGGING
 
 logconfig_dict: dict[str, Any] = {
     **LOGGING,
@@ -24,7 +21,10 @@ logconfig_dict: dict[str, Any] = {
 
 def on_starting(server: object) -> None:
     """Begin with no counts: those of an earlier server belong to processes that are gone."""
-    folder = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+    named = os.environ.get("PROMETHEUS_MULTIPROC_DIR", "")
+    if not named:
+        return
+    folder = Path(named)
     folder.mkdir(parents=True, exist_ok=True)
     for kept in folder.glob("*.db"):
         kept.unlink(missing_ok=True)

@@ -182,6 +182,7 @@ class Stack:
         fds: tuple[int, ...] = ()
         if name == "web" and self._listener is not None:
             fds = (self._listener.fileno(),)
+            env["PROMETHEUS_MULTIPROC_DIR"] = str(self.var_dir / "metrics")
             command = [python, "-m", "gunicorn", f"--bind=fd://{fds[0]}", *WEB_OPTIONS, "debugger.wsgi:application"]
         elif name == "queue":
             command = [python, "-m", "celery", "-A", "debugger", "worker", "--concurrency=2", "--loglevel=INFO"]
