@@ -12,6 +12,7 @@ from contract.events import ID_LIMIT
 from ingest.journal import JournalEvent
 from knowledge import event_data as read
 from knowledge.event_data import fill
+from knowledge.spans import is_span, span_of
 
 UNKNOWN_ACTIVATION: Final = ""  # where deliveries stand whose activation nothing names
 STAMPS: Final = {"selected": "selected_ns", "injected": "injected_ns", "dropped": "dropped_ns"}
@@ -82,7 +83,9 @@ def _take_activation(rows: ChainRows, event: JournalEvent, by_id: Mapping[str, J
 
 def source_of(event: JournalEvent, by_id: Mapping[str, JournalEvent]) -> str | None:
     """Return the id of the event that triggered an activation: the first cause that is no activation event."""
-    cause = read.identity(event.data, "source_event_id") or event.caused_by
+    # The cause of a span is the span around it, which set off nothing, unless its sender named a cause itself.
+    named = not is_span(event) or "caused_by" in read.mapping(span_of(event), "moved")
+    cause = read.identity(event.data, "source_event_id") or (event.caused_by if named else None)
     seen: set[str] = set()
     while cause is not None and cause not in seen and cause in by_id and by_id[cause].type in ACTIVATION_TYPES:
         seen.add(cause)

@@ -6,7 +6,7 @@ background, in which case the operation's end is its real outcome. Any of these 
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -104,8 +104,8 @@ def _leaves(value: Any) -> list[str]:
     return found
 
 
-def pair_calls(events: Sequence[JournalEvent]) -> list[Call]:
-    """Return the calls in order, given the events in order.
+def pair_calls(events: Sequence[JournalEvent], told_twice: Collection[int] = ()) -> list[Call]:
+    """Return the calls in order, given the events in order; those at the places `told_twice` make none of their own.
 
     Events of one call share its call_id. An id used again, as some models do, is paired in order: the second
     request with the second end. Calls without an id are paired by tool in the same way.
@@ -114,6 +114,8 @@ def pair_calls(events: Sequence[JournalEvent]) -> list[Call]:
     ends: dict[tuple[str, str], list[int]] = {}
     operations: dict[str, int] = {}
     for index, event in enumerate(events):
+        if index in told_twice:
+            continue
         if event.type == "tool.requested":
             requests.setdefault(_key(event), []).append(index)
         elif event.type in TOOL_ENDS:
@@ -140,7 +142,8 @@ def _call(events: Sequence[JournalEvent], request: int | None, end: int | None, 
     operation = operations.get(first.call_id or "")
     last = operation if operation is not None else end
     status = _status(events[last]) if last is not None else "open"
-    words, names = read_arguments(text(events[request].data, "arguments") if request is not None else "")
+    # A call that one event tells whole has its arguments there.
+    words, names = read_arguments(next((said for part in parts if (said := text(part.data, "arguments"))), ""))
     tool = _said(part.tool for part in parts) or ""
     return Call(
         index=request if request is not None else end or 0,

@@ -82,6 +82,8 @@ class ActivationFacts:
     trigger: str = ""
     turn: int | None = None
     source_event_id: str | None = None
+    inferred_trigger: str = ""
+    inferred_event_id: str | None = None
     tool: str | None = None
     mcp_server: str | None = None
     call_id: str | None = None

@@ -21,10 +21,11 @@ def in_order(events: Iterable[JournalEvent]) -> list[JournalEvent]:
     first: dict[str, JournalEvent] = {}
     for event in sorted(events, key=lambda event: event.arrival):
         first.setdefault(event.event_id, event)
-    return sorted(first.values(), key=_place)
+    return sorted(first.values(), key=place)
 
 
-def _place(event: JournalEvent) -> tuple[bool, int, int, str]:
+def place(event: JournalEvent) -> tuple[bool, int, int, str]:
+    """Return where an event stands among the others of its run."""
     return event.seq is None, event.seq or 0, event.occurred_ns, event.event_id
 
 

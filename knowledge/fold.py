@@ -14,6 +14,9 @@ from knowledge.activations import ChainRows, Row, collect_rows
 from knowledge.calls import Call, pair_calls
 from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
 from knowledge.event_data import fill
+from knowledge.span_runs import earliest, model_tokens, model_turns, read_run
+from knowledge.span_searches import add_searches
+from knowledge.spans import RUN_TYPES, Spans, is_span, read_spans, superseded
 from knowledge.usage import judge, make_record
 
 FOLD_VERSION: Final = "fold.v1"
@@ -26,13 +29,17 @@ NO_RANK: Final = read.INT32_MAX
 
 def fold_run(events: Sequence[JournalEvent]) -> RunChain:
     """Return the chain of one run from all of its events so far. Never raises, whatever the events hold."""
-    ordered = read.in_order(events)
-    calls = pair_calls(ordered)
+    known = read.in_order(events)
+    unfinished = superseded(known)
+    ordered = [event for event in known if event.event_id not in unfinished]
+    spans = read_spans(ordered)
+    calls = pair_calls(ordered, spans.inner)
     rows = collect_rows(ordered)
+    add_searches(rows, spans)
     judge(rows, make_record(ordered, calls, rows.activations.values()))
     candidates = tuple(sorted((_candidate(place, row) for place, row in rows.candidates.items()), key=_rank))
     activations = _activations(ordered, rows, candidates)
-    return RunChain(_summary(ordered, calls, activations), activations, candidates)
+    return RunChain(_summary(spans, len(known), calls, activations), activations, candidates)
 
 
 def _rank(candidate: CandidateFacts) -> tuple[str, int, str]:
@@ -120,17 +127,23 @@ def is_search(activation: ActivationFacts) -> bool:
     return activation.activation_id != "" and activation.result != SKIPPED and (asked or found)
 
 
-def _summary(events: Sequence[JournalEvent], calls: Sequence[Call], activations: Sequence[ActivationFacts]) -> RunFacts:
+def _summary(spans: Spans, n_events: int, calls: Sequence[Call], activations: Sequence[ActivationFacts]) -> RunFacts:
     row: Row = {}
+    events = spans.events
     typed = read.by_type(events)
-    _take_start(row, events, typed)
-    _take_end(row, events, typed)
+    # What was said of the run itself comes before what its spans say of it.
+    said = read.by_type([event for event in events if not (event.type in RUN_TYPES and is_span(event))])
+    _take_start(row, said)
+    _take_end(row, said)
+    fill(row, **read_run(spans))
+    _take_rest(row, events, typed)
+    inner = [events[place] for place in spans.inner if events[place].type.startswith("tool.")]
     runtime = [activation for activation in activations if activation.trigger != PRIMING]
     return RunFacts(
         tools=_names(call.tool for call in calls),
-        mcp_servers=_names(call.mcp_server for call in calls),
-        n_events=len(events),
-        n_turns=_count_turns(typed),
+        mcp_servers=_names([*(call.mcp_server for call in calls), *(event.mcp_server for event in inner)]),
+        n_events=n_events,
+        n_turns=_count_turns(typed, spans),
         n_tool_calls=len(calls),
         n_tools_failed=sum(call.status == "failed" and not call.copy for call in calls),
         n_activations=sum(is_search(activation) for activation in activations),
@@ -141,12 +154,12 @@ def _summary(events: Sequence[JournalEvent], calls: Sequence[Call], activations:
         n_dropped=sum(activation.n_dropped for activation in activations),
         hint_tokens=sum(activation.tokens for activation in runtime),
         priming_tokens=sum(activation.tokens for activation in activations) - sum(one.tokens for one in runtime),
-        model_tokens=_model_tokens(typed),
+        model_tokens=_model_tokens(typed, spans),
         **row,
     )
 
 
-def _take_start(row: Row, events: Sequence[JournalEvent], typed: Mapping[str, Sequence[JournalEvent]]) -> None:
+def _take_start(row: Row, typed: Mapping[str, Sequence[JournalEvent]]) -> None:
     for event in typed.get("run.started", []):
         data = event.data
         fill(
@@ -158,16 +171,22 @@ def _take_start(row: Row, events: Sequence[JournalEvent], typed: Mapping[str, Se
             limits=read.mapping(data, "limits"),
             switches=read.mapping(data, "switches"),
         )
+
+
+def _take_rest(row: Row, events: Sequence[JournalEvent], typed: Mapping[str, Sequence[JournalEvent]]) -> None:
     for event in events:
         fill(row, parent_run_id=event.parent_run_id, team_root=event.team_root)
     for event in typed.get("model.completed", []):
         fill(row, model=read.identity(event.data, "model"))
     # While the start has not arrived, the earliest time anything happened stands for it.
-    fill(row, started_ns=min((event.occurred_ns for event in events), default=None))
+    fill(row, started_ns=earliest(events))
+    for event in reversed(typed.get("run.outcome", [])):
+        fill(row, success=read.flag(event.data, "success"))
 
 
-def _take_end(row: Row, events: Iterable[JournalEvent], typed: Mapping[str, Sequence[JournalEvent]]) -> None:
-    end = next((event for event in events if event.type in TERMINAL_TYPES), None)
+def _take_end(row: Row, typed: Mapping[str, Sequence[JournalEvent]]) -> None:
+    ends = [typed[kind][0] for kind in TERMINAL_TYPES if kind in typed]
+    end = min(ends, key=read.place, default=None)
     if end is not None:
         why = (read.text(end.data, name, read.TEXT_LIMIT) for name in ("reason", "limit", "error"))
         fill(
@@ -177,24 +196,30 @@ def _take_end(row: Row, events: Iterable[JournalEvent], typed: Mapping[str, Sequ
             ended_ns=end.occurred_ns if end.ended_ns is None else end.ended_ns,
             answer=read.text(end.data, "answer", read.TEXT_LIMIT),
         )
-    for event in reversed(typed.get("run.outcome", [])):
-        fill(row, success=read.flag(event.data, "success"))
 
 
 def _names(values: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(sorted({value for value in values if value})[:NAMES_LIMIT])
 
 
-def _count_turns(typed: Mapping[str, Sequence[JournalEvent]]) -> int:
+def _count_turns(typed: Mapping[str, Sequence[JournalEvent]], spans: Spans) -> int:
     """Return how many turns are numbered; a sender that numbers none has one for each model request."""
     numbered = {event.turn for kind in TURN_TYPES for event in typed.get(kind, []) if event.turn is not None}
-    return len(numbered) or len(typed.get("model.requested", []))
+    turns = model_turns(spans)
+    numbered |= {event.turn for event in turns if event.turn is not None}
+    asked = [event for event in typed.get("model.requested", []) if not is_span(event)]
+    return len(numbered) or len(asked) or len(turns)
 
 
-def _model_tokens(typed: Mapping[str, Sequence[JournalEvent]]) -> int:
-    """Return the tokens providers reported, counted on model events only; the requests' estimates when none did."""
-    completed = typed.get("model.completed", [])
+def _model_tokens(typed: Mapping[str, Sequence[JournalEvent]], spans: Spans) -> int:
+    """Return the tokens providers reported, counted on model events only; the requests' estimates when none did.
+
+    Of a run that is told both by events and by spans, the events count.
+    """
+    completed = [event for event in typed.get("model.completed", []) if not is_span(event)]
     reported = [read.whole(event.data, name) for event in completed for name in ("input_tokens", "output_tokens")]
     estimates = [read.whole(event.data, "tokens") for event in typed.get("model.requested", [])]
     known = [tokens for tokens in reported if tokens is not None]
-    return sum(known) if known else sum(tokens for tokens in estimates if tokens is not None)
+    if known:
+        return sum(known)
+    return model_tokens(spans) or sum(tokens for tokens in estimates if tokens is not None)

@@ -20,6 +20,7 @@ from knowledge import event_data as read
 from knowledge.activations import ChainRows, Row
 from knowledge.calls import Call, split_words
 from knowledge.event_data import fill
+from knowledge.spans import end_of
 
 USAGE_VERSION: Final = "usage.v1"
 REPORTED: Final = "reported"
@@ -201,11 +202,11 @@ def _judge_answer(row: Row, actions: Sequence[list[str]], anchor: int, record: R
     """The run is over and no call shows the hint: the answer does, or the hint was ignored."""
     shown = _shown_in(set(split_words(read.text(terminal.data, "answer"))), actions, anchor, record)
     if shown:
-        fill(row, used_ns=terminal.occurred_ns, usage_source=USAGE_VERSION)
+        fill(row, used_ns=end_of(terminal), usage_source=USAGE_VERSION)
         fill(row, usage_evidence={"event_id": terminal.event_id, "words": shown})
         return
     looked_for = list(dict.fromkeys(word for action in actions for word in action))
-    fill(row, ignored_ns=terminal.occurred_ns, usage_source=USAGE_VERSION)
+    fill(row, ignored_ns=end_of(terminal), usage_source=USAGE_VERSION)
     fill(row, usage_evidence={"event_id": terminal.event_id, "looked_for": looked_for})
 
 

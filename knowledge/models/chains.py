@@ -79,6 +79,8 @@ class Activation(models.Model):
     trigger = models.TextField(default="", help_text="an open vocabulary, see TRIGGERS; empty while it is not known")
     turn = models.BigIntegerField(null=True)
     source_event_id = models.TextField(null=True)
+    inferred_trigger = models.TextField(default="", help_text="guessed, never reported; counted nowhere with triggers")
+    inferred_event_id = models.TextField(null=True, help_text="the event the guess rests on")
     tool = models.TextField(null=True)
     mcp_server = models.TextField(null=True)
     call_id = models.TextField(null=True)
