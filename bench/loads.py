@@ -93,7 +93,7 @@ def native_event(run_id: str, number: int, words: Words, base_ns: int) -> dict[s
     kind = ("turn.started", "tool.requested", "tool.completed", "tool.failed", "turn.completed")[number % 5]
     data: dict[str, Any] = {"note": words(120)}
     if kind == "tool.requested":
-        data = {"arguments": {"command": words(160), "timeout_s": 30}}
+        data = {"arguments": json.dumps({"command": words(160), "timeout_s": 30}, ensure_ascii=False)}
     elif kind == "tool.completed":
         data = {"result": words(320), "duration_ms": 41 + number}
     elif kind == "tool.failed":

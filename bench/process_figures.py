@@ -49,6 +49,11 @@ def _rollup(folder: Path) -> dict[str, int]:
     return {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
 
 
+def _cpu_of_children(root: int) -> dict[int, float]:
+    children = (PROC / str(root) / "task" / str(root) / "children").read_text().split()
+    return {int(child): tree(int(child), memory=False).cpu_seconds for child in children}
+
+
 class Watch:
     """Between `with` and its end: the processor seconds of each named tree, and its peak memory, sampled."""
 
@@ -62,6 +67,7 @@ class Watch:
 
     def __enter__(self) -> "Watch":
         self._before = {name: tree(pid, memory=False).cpu_seconds for name, pid in self._roots.items()}
+        self._children_before = {name: _cpu_of_children(pid) for name, pid in self._roots.items()}
         self._sampler.start()
         return self
 
@@ -71,6 +77,11 @@ class Watch:
         self._sample()
         for name, pid in self._roots.items():
             self.cpu_seconds[name] = round(tree(pid, memory=False).cpu_seconds - self._before[name], 2)
+
+    def cpu_seconds_of_children(self, name: str) -> list[float]:
+        """Return the seconds of each child of the named root, from the start until now: how evenly they worked."""
+        before = self._children_before[name]
+        return [round(now - before.get(pid, 0.0), 2) for pid, now in _cpu_of_children(self._roots[name]).items()]
 
     def _sample_until_ended(self) -> None:
         while not self._ended.wait(SAMPLE_SECONDS):
