@@ -132,7 +132,7 @@ _PLAIN_TOKENS: Final = (
     "cls",
     "special",
 )
-_QUALIFIERS: Final = ("value", "base", "raw", "plain", "plaintext", "prod", "dev", "staging", "old", "new", "current")
+QUALIFIERS: Final = ("value", "base", "raw", "plain", "plaintext", "prod", "dev", "staging", "old", "new", "current")
 
 NAME_LIMIT: Final = 80  # code points of a name that are judged: its last ones
 # A name of any kind holds one of these, in lower case.
@@ -167,7 +167,7 @@ def name_kind(name: str) -> str | None:
     if not holds_name(name.lower()):
         return None
     words = [word.lower() for word in WORD.findall(name[-NAME_LIMIT:])]
-    while len(words) > 1 and (words[-1] in _QUALIFIERS or words[-1].isdigit()):
+    while len(words) > 1 and (words[-1] in QUALIFIERS or words[-1].isdigit()):
         words.pop()
     if not words:
         return None

@@ -7,7 +7,10 @@ from contract.secret_formats import name_kind
 
 # A longer value is judged by its start; when it goes, it goes whole.
 JUDGED: Final = 256
+MARKER: Final = "[REDACTED:{kind}]"
 MARKED: Final = re.compile(r"\[REDACTED:[a-z_]{1,40}\]")
+# What stands before the credentials in an Authorization header.
+SCHEME: Final = re.compile(r"(?i:(?P<one>bearer|basic|token|negotiate|apikey)|digest|aws4-hmac-sha256)[ ]{1,4}")
 
 _NAME: Final = 40  # a longer value is no name, whatever it ends in
 _NO_SECRET: Final = frozenset(

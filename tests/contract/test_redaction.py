@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract import redaction, secret_formats, secret_values
+from contract import redaction, secret_finders, secret_formats, secret_scan, secret_values
 from contract.redaction import redact, redact_value
+from contract.secret_finders import FINDERS
 from contract.secret_formats import KINDS
 from contract.secret_values import MARKED
 from tests.contract.regex_steps import count_steps
@@ -22,6 +23,7 @@ from tests.contract.regex_steps import count_steps
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
 dice = random.Random(20261130)
+SCANS = (secret_scan.SCAN, secret_scan.RULES)
 
 
 def drawn(n: int, alphabet: str = LETTERS) -> str:
@@ -212,7 +214,7 @@ def test_real_tool_output_survives(tmp_path: Path) -> None:
 
 def test_source_code_of_this_project_survives() -> None:
     """Reading our own product code back through a tool changes none of it but the lines that show a secret's form."""
-    shown = {"contract/redaction.py", "contract/secret_formats.py", "debugger/settings.py"}
+    shown = {"contract/secret_finders.py", "contract/secret_formats.py", "debugger/settings.py"}
     root = Path(redaction.__file__).resolve().parent.parent
     for folder in ("contract", "kernel", "ingest", "knowledge", "debugger"):
         for path in sorted((root / folder).rglob("*.py")):
@@ -353,7 +355,7 @@ PATTERNS_OF_WORK = [
 @pytest.mark.parametrize("unit", PATTERNS_OF_WORK)
 def test_work_grows_with_the_text_and_no_faster(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four times the hostile text costs about four times the steps, where quadratic work would cost sixteen."""
-    counter = count_steps(monkeypatch, redaction, secret_formats, secret_values)
+    counter = count_steps(monkeypatch, secret_finders, secret_formats, secret_scan, secret_values)
     steps = []
     for size in (1_000, 4_000):
         counter.steps = 0
@@ -364,7 +366,7 @@ def test_work_grows_with_the_text_and_no_faster(unit: str, monkeypatch: pytest.M
 
 def test_sixty_four_kilobytes_are_read_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """64 KB of names, URLs and random words stay under a fixed number of steps for each code point."""
-    counter = count_steps(monkeypatch, redaction, secret_formats, secret_values)
+    counter = count_steps(monkeypatch, secret_finders, secret_formats, secret_scan, secret_values)
     redact((("A1b2c3-" * 9 + " password: a://x:8 ") * 1_000)[:65_536])
     assert 0 < counter.steps < 65_536 * 400
 
@@ -412,8 +414,10 @@ PIECES = (
 @settings(max_examples=1_500, deadline=None, derandomize=True)
 def test_no_quick_look_hides_a_secret(text: str) -> None:
     """Where the quick look says there is nothing to find, the finder finds nothing."""
-    for worth, find in redaction._FINDERS:
-        assert worth(text.lower()) or list(find(text)) == []
+    for scan in SCANS:
+        for name, worth, find in zip(secret_scan.FINDERS, scan.finders(text), FINDERS, strict=True):
+            assert worth or list(find(text)) == [], (scan.name, name)
+        assert scan.may_hold(text) >= any(scan.finders(text))
 
 
 PARTS = ["api", "Key", "PASS", "word", "password", "Secret", "token", "auth", "cookie", "sig", "db", "x", "1", "_", "-"]
