@@ -78,9 +78,19 @@ DATABASES = {
         env_str("DATABASE_URL") or f"postgresql://postgres@/temporality?host={_SOCKETS}/postgres"
     )
 }
+DATABASE_CONNECT_SECONDS = env_int("DATABASE_CONNECT_SECONDS", 5, 2)  # seconds to wait for the database to answer
+WEB_STATEMENT_SECONDS = env_int("WEB_STATEMENT_SECONDS", 30)  # longest statement of a web request; 0: no limit
+WEB_LOCK_SECONDS = env_int("WEB_LOCK_SECONDS", 10)  # longest wait for a lock in a web request; 0: no limit
+_CONNECTION = {  # what the address itself names wins; a peer that is gone is noticed within about a minute
+    "connect_timeout": str(DATABASE_CONNECT_SECONDS),
+    "keepalives_idle": "20",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "50000",
+}
 _OPTIONS = DATABASES["default"]["OPTIONS"]
 if isinstance(_OPTIONS, dict):
-    _OPTIONS.setdefault("connect_timeout", 5)  # seconds; a database that hangs is a 503 and no held request
+    _OPTIONS.update({name: value for name, value in _CONNECTION.items() if name not in _OPTIONS})
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 CELERY_BROKER_URL = env_str("CELERY_BROKER_URL") or f"redis+socket://{_SOCKETS}/redis.sock"
 TEMPORAL_ADDRESS = env_str("TEMPORAL_ADDRESS", "127.0.0.1:7233")
@@ -97,6 +107,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
     "ingest",
     "knowledge",
     "debugger.apps.DebuggerConfig",
@@ -147,22 +158,36 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "ingest.error_answers.handle_api_error",
     "UNAUTHENTICATED_USER": None,
 }
-SPECTACULAR_SETTINGS = {"TITLE": "Temporality", "VERSION": "1", "SERVE_INCLUDE_SCHEMA": False}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Temporality",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "ingest.openapi.add_components",
+        "knowledge.openapi.add_components",
+    ],
+}
 
 # Ingest limits.
 INGEST_MAX_EVENTS = env_int("INGEST_MAX_EVENTS", 1_000, 1)  # events in one request
+INGEST_MAX_SPANS = env_int("INGEST_MAX_SPANS", 10_000, 1)  # spans or log records in one OTLP request
 INGEST_MAX_BODY_BYTES = env_int("INGEST_MAX_BODY_BYTES", 8 * 1024 * 1024, 1)  # bytes, after decompression
 INGEST_MAX_EVENT_BYTES = env_int("INGEST_MAX_EVENT_BYTES", 256 * 1024, 1)  # bytes of one event; longer strings are cut
 INGEST_MAX_NESTING = env_int("INGEST_MAX_NESTING", 64, 1)  # levels of one event
 INGEST_MAX_KEY_BYTES = env_int("INGEST_MAX_KEY_BYTES", 512, 1)  # bytes of one key in data
 INGEST_EVENTS_PER_MINUTE = env_int("INGEST_EVENTS_PER_MINUTE", 600_000)  # events of one key in a minute; 0: no quota
 INGEST_REJECTS_PER_HOUR = env_int("INGEST_REJECTS_PER_HOUR", 5_000, 1)  # rejects listed of one key in an hour
+READ_MAX_PAGE_BYTES = env_int("READ_MAX_PAGE_BYTES", 8 * 1024 * 1024, 1)  # bytes of event data in one answer
 INGEST_FOLD_TASK = env_str("INGEST_FOLD_TASK", "knowledge.fold_runs")  # Celery task queued when runs got events
+INGEST_TOTALS = env_str("INGEST_TOTALS", "knowledge.totals.add_to_totals")  # keeps the counts of runs that go
 
 # Observation limits.
 HINTS_MAX_BODY_BYTES = env_int("HINTS_MAX_BODY_BYTES", 1024 * 1024, 1)  # bytes
 HINTS_ALGORITHM = env_str("HINTS_ALGORITHM", "lexical-entity-topic.v2")  # version of FindHints in use
 FOLD_SWEEP_SECONDS = env_int("FOLD_SWEEP_SECONDS", 10, 1)  # seconds between looks for runs left unfolded
+RETENTION_SECONDS = env_int("RETENTION_SECONDS", 3_600, 1)  # seconds between looks for days that are over
+DELETION_SECONDS = env_int("DELETION_SECONDS", 60, 1)  # seconds between looks for deletions to go on with
 
 # Operations.
 METRICS_TOKEN = env_str("METRICS_TOKEN")  # bearer token of /metrics; without one it is for this machine only

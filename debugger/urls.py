@@ -2,8 +2,13 @@
 
 from django.urls import URLPattern, URLResolver, include, path
 
+from debugger.views import api_docs
+from ingest.error_answers import unknown_address
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("v1/", include("ingest.urls")),
     path("v1/", include("knowledge.urls")),
+    path("v1/docs", api_docs.api_docs, name="api-docs"),
+    path("v1/<path:rest>", unknown_address),
     path("", include("debugger.views.urls")),
 ]

@@ -4,7 +4,8 @@ import logging
 from typing import Any
 
 from django.db import InterfaceError, OperationalError
-from django.http import Http404, UnreadablePostError
+from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
+from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
@@ -23,10 +24,13 @@ def error_body(code: str, detail: str, **extra: object) -> dict[str, Any]:
 def handle_api_error(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler: every error body is `{"code", "detail", …}`; a silent database is 503, never 500."""
     if isinstance(error, IngestError):
-        return Response(error_body(error.code, error.detail, **error.extra), status=error.status)
+        wait = error.extra.get("retry_after")
+        headers = {"Retry-After": str(wait)} if wait else None
+        return Response(error_body(error.code, error.detail, **error.extra), status=error.status, headers=headers)
     if isinstance(error, OperationalError | InterfaceError):
         logger.error("database does not answer: %s", type(error.__cause__ or error).__name__)
-        body = error_body("database_unavailable", f"the database does not answer; send again in {RETRY_SECONDS} s")
+        told = f"the database does not answer; send again in {RETRY_SECONDS} s"
+        body = error_body("database_unavailable", told, retry_after=RETRY_SECONDS)
         return Response(body, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
     if isinstance(error, UnreadablePostError):
         return Response(
@@ -41,3 +45,10 @@ def handle_api_error(error: Exception, context: dict[str, Any]) -> Response | No
     detail = error.detail if isinstance(error, exceptions.APIException) else "this is not allowed"
     response.data = error_body(code if isinstance(code, str) else "invalid", str(detail))
     return response
+
+
+@csrf_exempt
+def unknown_address(request: HttpRequest, rest: str = "") -> JsonResponse:
+    """Answer an address of the machine API that is none, as programs expect it."""
+    detail = "there is no such address; an id with a slash or a percent sign is quoted twice: a/b is a%252Fb"
+    return JsonResponse(error_body("not_found", detail), status=404)

@@ -1,18 +1,16 @@
-"""Machine API of ingest: events in, a run's events and the rejects out, and the documents that describe it."""
+"""Machine API of ingest: events in; journals, rejects and requests out; and the document that describes it."""
 
 from django.urls import path
-from drf_spectacular.views import SpectacularAPIView
 
-from ingest import openapi, views  # noqa: F401  (openapi registers itself)
+from ingest import deliveries_api, document, journal_api, views
+from ingest.path_ids import IdConverter  # noqa: F401  (registers the `id` of the patterns)
 
 urlpatterns = [
     path("events", views.EventsView.as_view(), name="api-events"),
-    path("runs/<path:run_id>/events", views.RunEventsView.as_view(), name="api-run-events"),
-    path("rejects", views.RejectsView.as_view(), name="api-rejects"),
+    path("runs/<id:run_id>/events", journal_api.RunEventsView.as_view(), name="api-run-events"),
+    path("runs/<id:run_id>/requests/<id:event_id>", journal_api.ModelRequestView.as_view(), name="api-run-request"),
+    path("rejects", deliveries_api.RejectsView.as_view(), name="api-rejects"),
+    path("batches", deliveries_api.BatchesView.as_view(), name="api-batches"),
     path("event-types", views.EventTypesView.as_view(), name="api-event-types"),
-    path(
-        "schema",
-        SpectacularAPIView.as_view(authentication_classes=(), permission_classes=()),
-        name="api-schema",
-    ),
+    path("schema", document.SchemaView.as_view(), name="api-schema"),
 ]

@@ -11,7 +11,8 @@ from rest_framework import serializers
 
 from contract import stages
 from ingest.models import Run
-from ingest.views import rfc3339
+from ingest.path_ids import segment
+from ingest.times import rfc3339
 from knowledge.draws import draw_in_words
 from knowledge.models import Activation, Candidate
 
@@ -22,7 +23,8 @@ LISTED: Final = (
 )  # fmt: skip
 DETAILED: Final = ("limits", "switches", "answer", "tools", "mcp_servers")
 ACTIVATION: Final = (
-    "activation_id", "ordinal", "trigger", "turn", "source_event_id", "tool", "mcp_server", "call_id", "situation_key",
+    "activation_id", "ordinal", "trigger", "inferred_trigger", "inferred_event_id", "turn", "source_event_id", "tool",
+    "mcp_server", "call_id", "situation_key",
     "situation_class", "fingerprint", "query", "duration_ms", "search_ms", "result", "skip_reason", "skip_detail",
     "error", "algorithm_version", "matcher", "n_retrieved", "n_offered", "n_selected", "n_injected", "n_dropped",
     "tokens", "tokens_left", "budget", "block", "experiment", "arm", "share", "holdout_tokens", "shadow_tokens",
@@ -50,6 +52,7 @@ def run_body(run: Run) -> dict[str, Any]:
     started, ended = getattr(run, "started_ns"), getattr(run, "ended_ns")  # noqa: B009 - annotated, not declared
     return {
         "run_id": run.run_id,
+        "url": f"/v1/runs/{segment(run.run_id)}",
         **body,
         "started_at": _time(started),
         "ended_at": _time(ended),
@@ -115,6 +118,7 @@ class RunBody(serializers.Serializer[Run]):
     """Describes `run_body`."""
 
     run_id = serializers.CharField()
+    url = serializers.CharField(help_text="where this run is read; /events and /activations go on from it")
     status = serializers.ChoiceField(choices=list(stages.RUN_STATUSES))
     status_reason = serializers.CharField(allow_null=True)
     task = serializers.CharField(allow_null=True, help_text="at most 4,000 characters")

@@ -18,18 +18,17 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, TextField, Value
 from django.db.models.functions import Coalesce
-from django.utils.dateparse import parse_datetime
 
 from contract import stages
 from contract.events import ID_LIMIT
 from ingest.cursors import make_cursor, read_cursor
 from ingest.errors import IngestError
 from ingest.models import Run
+from ingest.parameters import FLAGS, MOMENT_FORM, parse_moment
 from knowledge.models import Activation, Candidate, RunSummary
 
 RUNNING: Final = "running"
 WORDS: Final = {"status": stages.RUN_STATUSES, "drop_reason": stages.DROP_REASONS}
-FLAGS: Final = {"true": True, "false": False}
 MOST_TRIGGERS: Final = 100  # offered as choices of the filter
 JOINED: Final = tuple(
     field.attname
@@ -43,8 +42,8 @@ class RunFilter:
     """What must hold of a run; an empty text and None ask for nothing. All that is asked must hold.
 
     `trigger`, `drop_reason` and `knowledge_id` ask for at least one such activation or candidate in the run, `tool`
-    and `mcp_server` for at least one call, `text` for a part of the task in any case of letters; `since` is
-    inclusive, `until` exclusive, both compared with the time the run was first received.
+    and `mcp_server` for at least one call, `text` for a part of the task in any case of letters or for the run's id;
+    `since` is inclusive, `until` exclusive, both compared with the time the run was first received.
     """
 
     status: str = ""
@@ -103,13 +102,9 @@ def _parse_value(name: str, raw: str) -> str | bool | datetime:
 
 
 def _parse_time(name: str, raw: str) -> datetime:
-    try:
-        # A plus sign that was not escaped in a URL arrives as a space.
-        moment = parse_datetime(raw.replace(" ", "+") if raw.count("T") == 1 else raw)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None or not 1 < moment.year < 9999:  # noqa: PLR2004
-        raise _invalid(name, "an RFC 3339 time with its zone, such as 2026-11-30T03:00:00Z")
+    moment = parse_moment(raw)
+    if moment is None:
+        raise _invalid(name, MOMENT_FORM)
     return moment
 
 
@@ -141,9 +136,10 @@ def _on_run(wanted: RunFilter) -> Q:
         must &= Q(folded_status=wanted.status) | open_too
     if wanted.has_injection is not None:
         must &= Q(n_injected__gt=0) if wanted.has_injection else Q(n_injected=0) | Q(n_injected=None)
+    if wanted.text:
+        must &= Q(task__icontains=wanted.text) | Q(run_id=wanted.text)
     lookups = {
         "agent": wanted.agent,
-        "task__icontains": wanted.text,
         "tools__contains": [wanted.tool] if wanted.tool else None,
         "mcp_servers__contains": [wanted.mcp_server] if wanted.mcp_server else None,
         "first_received_at__gte": wanted.since,

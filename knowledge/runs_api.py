@@ -6,20 +6,19 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from contract import stages
-from ingest.authentication import HasScope
+from ingest import openapi
 from ingest.errors import IngestError
+from ingest.machine_view import MachineView, key_of
 from ingest.models import Run
-from ingest.views import key_of
+from ingest.parameters import INT32_MAX, Parameters
 from knowledge.models import Activation, Candidate
 from knowledge.run_bodies import RunDetailBody, RunListBody, activation_body, run_body, run_detail_body
 from knowledge.run_filters import all_runs, filter_runs, page_of, parse_filter
 
 PAGE_SIZE: Final = 50  # rows of one answer unless the caller asks for others
 LARGEST_PAGE: Final = 200
-INT32_MAX: Final = 2**31 - 1
 TRIGGER: Final = {
     "type": "string",
     "pattern": f"^{stages.TRIGGER_PATTERN}$",
@@ -37,58 +36,78 @@ FILTERS: Final = [
     OpenApiParameter("has_injection", bool),
     OpenApiParameter("since", OpenApiTypes.DATETIME, description="first received at or after"),
     OpenApiParameter("until", OpenApiTypes.DATETIME, description="first received before"),
-    OpenApiParameter("cursor", str, description="the `next` of the answer before"),
-    OpenApiParameter("limit", int, description=f"1 to {LARGEST_PAGE}, {PAGE_SIZE} without it"),
+    openapi.query("cursor", str, "the `next` of the answer before"),
+    openapi.query("limit", openapi.whole(1, LARGEST_PAGE), f"runs, {PAGE_SIZE} without it"),
+    openapi.RETRY_AFTER,
 ]
+RUN_ID: Final = openapi.path_id("run_id", "the sender's id of the run")
 
 
-class RunsView(APIView):
+class RunsView(MachineView):
     """The project's runs, newest first, from their first event on."""
 
     required_scope = "read"
-    permission_classes = [HasScope]
 
-    @extend_schema(parameters=FILTERS, responses=RunListBody, summary="List runs")
+    @extend_schema(
+        parameters=FILTERS,
+        responses={200: RunListBody, **openapi.errors(400, 401, 403, 503)},
+        operation_id="list_runs",
+        summary="List runs",
+        tags=["read"],
+    )
     def get(self, request: Request) -> Response:
-        params = _params(request)
-        cursor = params.pop("cursor", "")
-        limit = _number("limit", params.pop("limit", ""), PAGE_SIZE, 1, LARGEST_PAGE)
-        page = page_of(filter_runs(key_of(request).project_id, parse_filter(params)), cursor, limit)
+        given = Parameters(request)
+        cursor = given.values.pop("cursor", "")
+        limit = given.number("limit", PAGE_SIZE, 1, LARGEST_PAGE)
+        page = page_of(filter_runs(key_of(request).project_id, parse_filter(given.values)), cursor, limit)
         return Response({"results": [run_body(run) for run in page.rows], "next": page.next})
 
 
-class RunView(APIView):
+class RunView(MachineView):
     """One run."""
 
     required_scope = "read"
-    permission_classes = [HasScope]
 
-    @extend_schema(responses=RunDetailBody, summary="Read one run")
+    @extend_schema(
+        parameters=[RUN_ID, openapi.RETRY_AFTER],
+        responses={200: RunDetailBody, **openapi.errors(400, 401, 403, 404, 503)},
+        operation_id="read_run",
+        summary="Read one run",
+        tags=["read"],
+    )
     def get(self, request: Request, run_id: str) -> Response:
+        Parameters(request, ())
         return Response(run_detail_body(_get_run(key_of(request).project_id, run_id)))
 
 
-class ActivationsView(APIView):
+class ActivationsView(MachineView):
     """A run's chain: its activations in order, made and skipped, each with every candidate and what became of it."""
 
     required_scope = "read"
-    permission_classes = [HasScope]
 
     @extend_schema(
-        parameters=[OpenApiParameter("after", int, description="ordinal; -1 for all"), OpenApiParameter("limit", int)],
-        responses=OpenApiTypes.OBJECT,
+        parameters=[
+            RUN_ID,
+            openapi.query("after", openapi.whole(-1, INT32_MAX), "ordinal; the `next` of the answer before"),
+            openapi.query("limit", openapi.whole(1, LARGEST_PAGE), f"activations, {PAGE_SIZE} without it"),
+            openapi.RETRY_AFTER,
+        ],
+        responses={
+            200: openapi.answer("Activations", "a page, each activation with all its candidates"),
+            **openapi.errors(400, 401, 403, 404, 503),
+        },
+        operation_id="list_activations",
         summary="Read a run's activations with their candidates",
+        tags=["read"],
     )
     def get(self, request: Request, run_id: str) -> Response:
-        params = _params(request)
-        after = _number("after", params.pop("after", ""), -1, -1, INT32_MAX)
-        limit = _number("limit", params.pop("limit", ""), PAGE_SIZE, 1, LARGEST_PAGE)
-        if params:
-            raise _unknown(next(iter(params)))
+        given = Parameters(request, ("after", "limit"))
+        after = given.number("after", -1, -1, INT32_MAX)
+        limit = given.number("limit", PAGE_SIZE, 1, LARGEST_PAGE)
         run = _get_run(key_of(request).project_id, run_id)
-        activations = _activations(run, after, limit)
-        bodies = [activation_body(activation, candidates) for activation, candidates in activations]
-        more = bodies[-1]["ordinal"] if len(bodies) == limit else None
+        activations = _activations(run, after, limit + 1)
+        bodies = [activation_body(activation, candidates) for activation, candidates in activations[:limit]]
+        more = bodies[-1]["ordinal"] if len(activations) > limit else None
         as_of = run_body(run)
         return Response({"results": bodies, "next": more, "as_of": as_of["as_of"], "n_unfolded": as_of["n_unfolded"]})
 
@@ -109,29 +128,3 @@ def _get_run(project_id: int, run_id: str) -> Run:
     if run is None:
         raise IngestError("run_unknown", 404, "this project has no run of that id")
     return run
-
-
-def _params(request: Request) -> dict[str, str]:
-    """Return the query parameters. Raises IngestError for one given twice, which would be half ignored."""
-    for name, values in request.query_params.lists():
-        if len(values) > 1:
-            raise IngestError("repeated_parameter", 400, f"{name[:50]} is given more than once", field=name)
-    return {name: values[0] for name, values in request.query_params.lists()}
-
-
-def _number(name: str, raw: str, default: int, lowest: int, highest: int) -> int:
-    if not raw:
-        return default
-    try:
-        value = int(raw[:20])
-    except ValueError:
-        value = lowest - 1
-    if not lowest <= value <= highest:
-        raise IngestError(
-            "invalid_parameter", 400, f"{name} must be a whole number from {lowest} to {highest}", field=name
-        )
-    return value
-
-
-def _unknown(name: str) -> IngestError:
-    return IngestError("unknown_parameter", 400, f"unknown parameter {name[:50]!r}; known are after, limit", field=name)

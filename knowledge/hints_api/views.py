@@ -9,15 +9,14 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
-from ingest.authentication import HasScope
+from ingest import openapi
 from ingest.bodies import read_body
 from ingest.error_answers import RETRY_SECONDS, error_body
 from ingest.errors import IngestError
+from ingest.machine_view import MachineView, key_of
 from ingest.models import ApiKey
 from ingest.repair import Repairs, clean_value
-from ingest.views import RawParser, key_of
 from knowledge.find_hints.findings import HintQuery
 from knowledge.hints_api.serializers import BATCH_LIMIT, HintBatchSerializer, HintRequestSerializer
 from knowledge.offering import answer_all
@@ -27,16 +26,17 @@ RUN_PART: Final = 150  # code points of the run id that a generated activation i
 LIMIT_CODES: Final = ("max_length", "max_value", "min_value")
 
 
-class HintsView(APIView):
+class HintsView(MachineView):
     """One activation."""
 
     required_scope = "observe"
-    permission_classes = [HasScope]
-    parser_classes = [RawParser]
 
     @extend_schema(
         request={"application/json": HintRequestSerializer},
-        responses=OpenApiTypes.OBJECT,
+        parameters=[openapi.RETRY_AFTER],
+        responses={200: OpenApiTypes.OBJECT, **openapi.errors(400, 401, 403, 413, 422, 503)},
+        tags=["ask"],
+        operation_id="find_hints",
         summary="Find hints for one activation",
     )
     def post(self, request: Request) -> Response:
@@ -47,16 +47,17 @@ class HintsView(APIView):
         return Response(answer_all(key.project, [query])[0])
 
 
-class BatchView(APIView):
+class BatchView(MachineView):
     """All activations of one boundary: answered in order, none offered what an earlier one was."""
 
     required_scope = "observe"
-    permission_classes = [HasScope]
-    parser_classes = [RawParser]
 
     @extend_schema(
         request={"application/json": HintBatchSerializer},
-        responses=OpenApiTypes.OBJECT,
+        parameters=[openapi.RETRY_AFTER],
+        responses={200: OpenApiTypes.OBJECT, **openapi.errors(400, 401, 403, 413, 422, 503)},
+        tags=["ask"],
+        operation_id="find_hints_batch",
         summary="Find hints for the activations of one boundary",
     )
     def post(self, request: Request) -> Response:

@@ -1,0 +1,82 @@
+"""Reads the query parameters of the machine API: each known one once, each refusal by the parameter's name."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Final
+
+from django.utils.dateparse import parse_datetime
+from rest_framework.request import Request
+
+from contract.events import ID_LIMIT
+from ingest.errors import IngestError
+
+SHOWN: Final = 50  # characters of an unknown name that an answer repeats
+FLAGS: Final = {"true": True, "false": False}
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+
+class Parameters:
+    """The query of one request; an empty value asks for the default."""
+
+    def __init__(self, request: Request, known: Collection[str] | None = None) -> None:
+        """Raises IngestError 400 for a name that is not `known` (None: any is), and for one given twice."""
+        self.values: dict[str, str] = {}
+        for name, values in request.query_params.lists():
+            shown = name[:SHOWN]
+            if known is not None and name not in known:
+                detail = f"unknown parameter {shown!r}; known are {', '.join(known)}"
+                raise IngestError("unknown_parameter", 400, detail, field=shown)
+            if len(values) > 1:
+                raise IngestError("repeated_parameter", 400, f"{shown} is given more than once", field=shown)
+            self.values[name] = values[0]
+
+    def number(self, name: str, default: int, lowest: int, highest: int) -> int:
+        raw = self.values.pop(name, "")
+        if not raw:
+            return default
+        digits = raw.removeprefix("-")
+        value = int(raw[:20]) if digits.isascii() and digits.isdigit() else lowest - 1
+        if not lowest <= value <= highest:
+            raise _invalid(name, f"a whole number from {lowest} to {highest}")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        raw = self.values.pop(name, "")
+        if raw and raw not in FLAGS:
+            raise _invalid(name, "true or false")
+        return FLAGS.get(raw, default)
+
+    def text(self, name: str) -> str:
+        raw = self.values.pop(name, "")
+        if len(raw) > ID_LIMIT or "\x00" in raw:
+            raise _invalid(name, f"at most {ID_LIMIT} characters, none of them NUL")
+        return raw
+
+    def moment(self, name: str) -> datetime | None:
+        raw = self.values.pop(name, "")
+        if not raw:
+            return None
+        moment = parse_moment(raw)
+        if moment is None:
+            raise _invalid(name, MOMENT_FORM)
+        return moment
+
+
+MOMENT_FORM: Final = "an RFC 3339 time with its zone, such as 2026-11-30T03:00:00Z"
+
+
+def parse_moment(raw: str) -> datetime | None:
+    """Return an RFC 3339 time with its zone, None for anything else."""
+    try:
+        # A plus sign that was not escaped in a URL arrives as a space.
+        moment = parse_datetime(raw.replace(" ", "+") if raw.count("T") == 1 else raw)
+    except ValueError:
+        return None
+    if moment is None or moment.tzinfo is None or not 1 < moment.year < 9999:  # noqa: PLR2004
+        return None
+    return moment
+
+
+def _invalid(name: str, must: str) -> IngestError:
+    return IngestError("invalid_parameter", 400, f"{name} must be {must}", field=name)

@@ -1,0 +1,13 @@
+"use strict";
+
+// Draws the API document with Swagger UI; only what the page's content policy allows is asked of it.
+const place = document.getElementById("api-docs");
+SwaggerUIBundle({
+  url: place.dataset.document,
+  domNode: place,
+  deepLinking: true,
+  docExpansion: "list",
+  validatorUrl: null,
+  persistAuthorization: false,
+  syntaxHighlight: { activated: false },
+});
