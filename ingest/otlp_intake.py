@@ -1,0 +1,83 @@
+"""Turns the body of an OTLP request into drafts for the write path and a list of what is refused. Pure but for repair.
+
+The body is decoded once and counted before it is read, so that limits and quotas come before the work.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ingest import otlp_json, otlp_lenient, otlp_protobuf
+from ingest.envelope import EventDraft, SentEvent, make_draft
+from ingest.errors import IngestError
+from ingest.otlp_logs import map_logs
+from ingest.otlp_protobuf import DecodeError
+from ingest.otlp_records import Read, Refused
+from ingest.otlp_traces import map_spans
+from ingest.wire import WireLimits
+
+TRACES: Final = otlp_json.TRACES
+LOGS: Final = otlp_json.LOGS
+Signal = otlp_json.Signal
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A decoded request: how many records it holds, and how to read them."""
+
+    n_records: int
+    read: Callable[[], Read[Any]]
+
+
+def decode(signal: Signal, body: bytes, as_json: bool) -> Counted:
+    """Return the decoded request. Raises IngestError 400 when nothing of it can be decoded."""
+    if as_json:
+        document = otlp_json.parse_document(body, signal)
+        read_json = otlp_json.read_traces if signal is TRACES else otlp_json.read_logs
+        return Counted(otlp_json.count_records(document, signal), lambda: read_json(document))
+    parse, read, read_again = _PROTOBUF[signal]
+    try:
+        data = parse(body)
+    except DecodeError:
+        found = read_again(body)
+        return Counted(found.n_sent, lambda: found)
+    return Counted(otlp_protobuf.count_records(data), lambda: read(data))
+
+
+def check_number(counted: Counted, most: int) -> None:
+    """Raise IngestError 413 when a request holds more than `most` spans or log records."""
+    if counted.n_records > most:
+        detail = f"{counted.n_records} spans or log records in one request; the limit is {most}, export smaller batches"
+        raise IngestError("too_many_records", 413, detail, field="body", limit=most)
+
+
+def make_drafts(
+    signal: Signal, counted: Counted, received_ns: int, limits: WireLimits
+) -> tuple[list[EventDraft], list[Refused]]:
+    """Return the drafts of a request received at `received_ns` and what of it is refused, in the order sent."""
+    found = counted.read()
+    if signal is TRACES:
+        events, refused = map_spans(found.records)
+    else:
+        events, refused = map_logs(found.records, received_ns)
+    refused = found.refused + refused
+    drafts: list[EventDraft] = []
+    for event in events:
+        try:
+            drafts.append(make_draft(event, received_ns, limits))
+        except IngestError as error:
+            refused.append(_refused(event, error))
+    refused.sort(key=lambda item: item.index)
+    return drafts, refused
+
+
+def _refused(event: SentEvent, error: IngestError) -> Refused:
+    return Refused(event.index, error.code, error.detail, event.ids["event_id"], event.ids["run_id"])
+
+
+_PROTOBUF: Final[
+    dict[Signal, tuple[Callable[[bytes], Any], Callable[[Any], Read[Any]], Callable[[bytes], Read[Any]]]]
+] = {
+    TRACES: (otlp_protobuf.parse_traces, otlp_protobuf.read_traces, otlp_lenient.read_traces),
+    LOGS: (otlp_protobuf.parse_logs, otlp_protobuf.read_logs, otlp_lenient.read_logs),
+}
