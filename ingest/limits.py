@@ -22,6 +22,7 @@ def all_limits() -> tuple[Limit, ...]:
     """Return every bound a sender can meet."""
     return (
         _limit("events_per_request", "INGEST_MAX_EVENTS", "events", "413 too_many_events"),
+        _limit("spans_per_request", "INGEST_MAX_SPANS", "OTLP spans or log records", "413 too_many_records"),
         _limit("body", "INGEST_MAX_BODY_BYTES", "bytes after decompression", "413 body_too_large"),
         _limit("event", "INGEST_MAX_EVENT_BYTES", "bytes", "long texts are cut, with a marker and the repair word cut"),
         _limit("nesting", "INGEST_MAX_NESTING", "levels of one event", "replaced by a marker, repair word nesting"),

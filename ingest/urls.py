@@ -2,11 +2,13 @@
 
 from django.urls import path
 
-from ingest import deliveries_api, document, journal_api, views
+from ingest import deliveries_api, document, journal_api, otlp_views, views
 from ingest.path_ids import IdConverter  # noqa: F401  (registers the `id` of the patterns)
 
 urlpatterns = [
     path("events", views.EventsView.as_view(), name="api-events"),
+    path("traces", otlp_views.TracesView.as_view(), name="api-traces"),
+    path("logs", otlp_views.LogsView.as_view(), name="api-logs"),
     path("runs/<id:run_id>/events", journal_api.RunEventsView.as_view(), name="api-run-events"),
     path("runs/<id:run_id>/requests/<id:event_id>", journal_api.ModelRequestView.as_view(), name="api-run-request"),
     path("rejects", deliveries_api.RejectsView.as_view(), name="api-rejects"),
