@@ -162,9 +162,15 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Temporality",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "TAGS": [
+        {"name": "send", "description": "Telemetry in: a 2xx means committed."},
+        {"name": "ask", "description": "What is known that fits what just happened."},
+        {"name": "read", "description": "Runs, their events and chains, in the words of the pages."},
+        {"name": "deliveries", "description": "What became of what was sent."},
+    ],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "ingest.openapi.add_components",
+        "ingest.openapi_shapes.add_components",
         "knowledge.openapi.add_components",
     ],
 }
@@ -207,6 +213,8 @@ LOGGING = {
         },
         "json": {"()": "debugger.logs.JsonFormatter"},
     },
+    "filters": {"not_twice": {"()": "debugger.logs.NotTwice"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "loggers": {"django.request": {"filters": ["not_twice"]}},
     "root": {"handlers": ["stderr"], "level": env_str("LOG_LEVEL", "INFO")},
 }

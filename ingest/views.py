@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from contract.events import EVENT_TYPES, json_schema
-from ingest import openapi, quota
+from ingest import openapi, openapi_shapes, quota
 from ingest.accept import accept_events, limits
 from ingest.bodies import read_body
 from ingest.machine_view import MachineView, OpenView, key_of
@@ -63,4 +63,4 @@ class EventTypesView(OpenView):
     )
     def get(self, request: Request) -> Response:
         types = {name: json_schema(name) for name in EVENT_TYPES}
-        return Response({"envelope": openapi.event_schema(), "results": types})
+        return Response({"envelope": openapi_shapes.event_schema(), "results": types})

@@ -7,6 +7,7 @@ SwaggerUIBundle({
   domNode: place,
   deepLinking: true,
   docExpansion: "list",
+  defaultModelsExpandDepth: 0,
   validatorUrl: null,
   persistAuthorization: false,
   syntaxHighlight: { activated: false },
