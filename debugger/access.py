@@ -7,13 +7,13 @@ import hashlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.auth.views import redirect_to_login
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
 from django.http import Http404, HttpResponse
 from django.urls import resolve, reverse
 from django.utils import timezone
@@ -21,7 +21,8 @@ from django.utils.cache import patch_cache_control
 
 from debugger.htmx import HtmxHttpRequest, go_to
 from debugger.models import SignInLink
-from ingest.models import Project, Run
+from ingest.forgetting import mark_of
+from ingest.models import GoneRun, Project, Run
 from knowledge.models import RunSummary
 
 LINK_HOURS: Final = 24  # how long an unused link stays good
@@ -31,12 +32,24 @@ P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
+class Gone:
+    """When an earlier run of an id was taken away, and by what: "retention" or "deleted"."""
+
+    at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class GuardedRun:
-    """A run its person may see: what the journal knows, and what was derived from it, once anything was."""
+    """A run its person may see: what the journal knows, and what was derived from it, once anything was.
+
+    `gone` is the mark of an earlier run of this id that was taken away: this one is what came after.
+    """
 
     project: Project
     registry: Run
     summary: RunSummary | None
+    gone: Gone | None = None
 
 
 def make_sign_in_link(user: User) -> str:
@@ -90,10 +103,10 @@ def person_only(view: Callable[Concatenate[HtmxHttpRequest, P], HttpResponse]) -
 
 
 def projects_for(user: User | AnonymousUser) -> QuerySet[Project]:
-    """Return the projects a person is a member of, by slug."""
+    """Return the projects a person is a member of, by slug; one whose deletion has begun is gone."""
     if not user.is_authenticated:
         return Project.objects.none()
-    return Project.objects.filter(memberships__user=user).order_by("slug")
+    return Project.objects.filter(memberships__user=user, deleted_at=None).order_by("slug")
 
 
 def get_project_for(user: User | AnonymousUser, slug: str) -> Project:
@@ -107,8 +120,14 @@ def get_project_for(user: User | AnonymousUser, slug: str) -> Project:
 def get_run_for(user: User | AnonymousUser, slug: str, run_id: str) -> GuardedRun:
     """Return a run from its first event on. Raises Http404 as `get_project_for` does, and for an unknown run."""
     project = get_project_for(user, slug)
-    registry = Run.objects.filter(project_id=project.pk, run_id=run_id).first()
+    marks = GoneRun.objects.filter(project_id=project.pk, digest=mark_of(run_id))
+    registry = (
+        Run.objects.filter(project_id=project.pk, run_id=run_id)
+        .annotate(gone_at=Subquery(marks.values("gone_at")), gone_reason=Subquery(marks.values("reason")))
+        .first()
+    )
     if registry is None:
         raise Http404("no such run")
     summary = RunSummary.objects.filter(project_id=project.pk, run_id=run_id).first()
-    return GuardedRun(project, registry, summary)
+    gone = Gone(registry.gone_at, registry.gone_reason) if registry.gone_at else None
+    return GuardedRun(project, registry, summary, gone)

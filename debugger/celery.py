@@ -20,4 +20,6 @@ app.conf.worker_hijack_root_logger = False  # the settings' handler removes secr
 app.conf.beat_schedule = {
     "sweep-unfolded": {"task": "knowledge.sweep_unfolded", "schedule": settings.FOLD_SWEEP_SECONDS},
     "make-partitions": {"task": "ingest.make_partitions", "schedule": 3600.0},
+    "apply-retention": {"task": "ingest.apply_retention", "schedule": settings.RETENTION_SECONDS},
+    "finish-deletions": {"task": "ingest.finish_deletions", "schedule": settings.DELETION_SECONDS},
 }

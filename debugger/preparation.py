@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from debugger.access import make_sign_in_link
 from ingest.authentication import create_key, revoke_key
 from ingest.models import ApiKey, Membership, Project
+from ingest.projects import create_project
 from knowledge.models import KnowledgeItem
 
 DEMO_SLUG = "demo"
@@ -65,7 +66,7 @@ def prepare_demo() -> Prepared:
     only into an empty project: a curator's changes to the starter items stay.
     """
     with transaction.atomic():
-        project, _ = Project.objects.get_or_create(slug=DEMO_SLUG, defaults={"name": "Demo"})
+        project = Project.objects.filter(slug=DEMO_SLUG).first() or create_project(DEMO_SLUG, "Demo")
         user, _ = get_user_model().objects.get_or_create(username=DEMO_USER)
         Membership.objects.get_or_create(project=project, user=user)
         if not KnowledgeItem.objects.filter(project=project).exists():

@@ -90,6 +90,19 @@ class Run(models.Model):
         ]
 
 
+class GoneRun(models.Model):
+    """A mark that a run of this id was taken away: what comes of it later is a rest, and its page says so.
+
+    Holds the SHA-256 of the id and not the id; pruned after `forgetting.MARK_DAYS`.
+    """
+
+    pk = models.CompositePrimaryKey("project_id", "digest")
+    project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    digest = models.BinaryField(max_length=32)
+    gone_at = models.DateTimeField()
+    reason = models.CharField(max_length=20, help_text="retention or deleted")
+
+
 class Event(models.Model):
     """One journal row. `arrival` numbers a run's events from 1 without gaps, in order of acceptance.
 

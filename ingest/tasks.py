@@ -1,11 +1,14 @@
-"""Background work of ingest: partitions made ahead of the day they are needed."""
+"""Background work of ingest: partitions ahead of their day, days that are over, what deletions left to do."""
 
+import logging
 from datetime import UTC, datetime, timedelta
 
 from celery import shared_task
 from django.db import transaction
 
-from ingest import journal
+from ingest import deletion, journal, retention, unused_messages
+
+logger = logging.getLogger(__name__)
 
 
 @shared_task(name="ingest.make_partitions")  # type: ignore[untyped-decorator]
@@ -14,3 +17,23 @@ def make_partitions() -> int:
     today = datetime.now(UTC).date()
     with transaction.atomic():
         return journal.ensure_partitions([today + timedelta(days=ahead) for ahead in range(journal.DAYS_AHEAD + 1)])
+
+
+@shared_task(name="ingest.apply_retention")  # type: ignore[untyped-decorator]
+def apply_retention() -> int:
+    """Forget the days that are over; return how many runs went. What is left is named in the log."""
+    done = retention.apply_retention()
+    for left in done.left:
+        logger.warning("retention left something for its next pass: %s", left)
+    return done.n_runs
+
+
+@shared_task(name="ingest.finish_deletions")  # type: ignore[untyped-decorator]
+def finish_deletions() -> int:
+    """Go on with deletions: projects that are marked, bodies that deleted runs left; return how many projects went."""
+    marked = deletion.projects_to_delete()
+    for project_id in marked:
+        deletion.finish_deletion(project_id)
+    for project_id in unused_messages.projects_to_sweep():
+        unused_messages.sweep(project_id)
+    return len(marked)

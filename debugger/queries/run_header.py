@@ -147,6 +147,11 @@ def _budget(run: GuardedRun, activations: Iterable[Activation]) -> Budget:
 def _warnings(run: GuardedRun, timeline: Timeline, now: datetime) -> tuple[str, ...]:
     registry = run.registry
     said = []
+    if run.gone:
+        how = "forgotten by the project's retention" if run.gone.reason == "retention" else "deleted"
+        said.append(
+            f"An earlier part of this run was {how} on {run.gone.at:%Y-%m-%d}: only what came after it is here."
+        )
     lag = registry.last_arrival - registry.folded_arrival
     if lag and now - registry.last_received_at > LATE_FOLD:
         waited = round((now - registry.last_received_at).total_seconds())

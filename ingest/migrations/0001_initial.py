@@ -68,6 +68,16 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='GoneRun',
+            fields=[
+                ('pk', models.CompositePrimaryKey('project_id', 'digest', blank=True, editable=False, primary_key=True, serialize=False)),
+                ('digest', models.BinaryField(max_length=32)),
+                ('gone_at', models.DateTimeField()),
+                ('reason', models.CharField(help_text='retention or deleted', max_length=20)),
+                ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
+            ],
+        ),
+        migrations.CreateModel(
             name='Message',
             fields=[
                 ('pk', models.CompositePrimaryKey('project_id', 'hash', blank=True, editable=False, primary_key=True, serialize=False)),
