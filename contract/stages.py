@@ -14,6 +14,7 @@ TRIGGERS: Final[Words] = {
     "task.priming": "the run started: knowledge is looked up for the task itself",
     "tool.failed": "a tool was executed and ended in an error",
     "mcp.first_call": "an MCP server was used successfully for the first time in the run",
+    "agent.search": "the application searched by itself; what set it off was not reported",
 }
 
 TRIGGER_LIMIT: Final = 64  # code points
@@ -94,6 +95,7 @@ DROP_REASONS: Final[Words] = {
     "holdout": "it was withheld on purpose to measure the effect of offering",
     "shadow": "the run is in shadow mode: hints are retrieved and reported, never injected",
     "run_ended": "the run ended before the next request was sent",
+    "reranked_out": "a reranker of the application took it and did not give it back",
 }
 
 HOLDOUT_ARMS: Final[Words] = {

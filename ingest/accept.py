@@ -8,17 +8,19 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
+import orjson
 from django.conf import settings
 from django.db import transaction
 
+from contract.redaction_rules import ExtraRules, compile_rules
 from ingest import journal, messages, metrics, rejects
 from ingest.envelope import EventDraft, parse_event, shown_id
 from ingest.errors import IngestError
 from ingest.fold_queue import fold_queue
-from ingest.models import Batch
+from ingest.models import Batch, Project
 from ingest.times import to_nanoseconds
 from ingest.wire import WireLimits, inflate, parse_events
 
@@ -84,7 +86,7 @@ def accept_events(
 ) -> AcceptResult:
     """Store the events that are in order, list the others. Raises as `accept_drafts` does."""
     received = datetime.now(UTC)
-    drafts, rejected = _parse_all(events, to_nanoseconds(received))
+    drafts, rejected = _parse_all(events, to_nanoseconds(received), rules_of(project_id))
     return accept_drafts(Sender(project_id, source, api_key_id), drafts, rejected, received)
 
 
@@ -139,13 +141,34 @@ def _repairs_of(drafts: Sequence[EventDraft]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _parse_all(events: Sequence[object], received_ns: int) -> tuple[list[EventDraft], list[Rejection]]:
+def rules_of(project_id: int) -> ExtraRules | None:
+    """Return the project's own patterns of secrets, compiled; None when it has none.
+
+    Raises IngestError 503 when they cannot be used here: nothing is stored with what they would have taken out.
+    """
+    patterns = Project.objects.filter(pk=project_id).values_list("redaction_patterns", flat=True).first()
+    if not patterns:
+        return None
+    try:
+        return _compiled(orjson.dumps(patterns))
+    except ValueError as error:
+        raise IngestError("redaction_unavailable", 503, f"the project's {error}") from None
+
+
+@lru_cache(maxsize=64)
+def _compiled(patterns: bytes) -> ExtraRules:
+    return compile_rules(orjson.loads(patterns))
+
+
+def _parse_all(
+    events: Sequence[object], received_ns: int, extra: ExtraRules | None
+) -> tuple[list[EventDraft], list[Rejection]]:
     bounds = limits()
     drafts: list[EventDraft] = []
     rejected: list[Rejection] = []
     for index, value in enumerate(events):
         try:
-            drafts.append(parse_event(value, index, received_ns, bounds))
+            drafts.append(parse_event(value, index, received_ns, bounds, extra))
         except IngestError as error:
             event_id, run_id = shown_id(value, "event_id"), shown_id(value, "run_id")
             rejected.append(Rejection(index, event_id, run_id, error.code, error.detail))

@@ -13,9 +13,10 @@ import orjson
 
 from contract.events import ENVELOPE_FIELDS, ID_FIELDS, ID_LIMIT, INTEGER_FIELDS, REQUIRED_FIELDS, check_data
 from contract.redaction import redact, redact_value
+from contract.redaction_rules import ExtraRules
 from ingest.errors import IngestError
 from ingest.model_requests import MESSAGE_TYPES, MessageBody, split_messages
-from ingest.repair import INT64_MAX, Repairs, clean_text, clean_value, cut_to_size, is_storable
+from ingest.repair import INT64_MAX, Repairs, clean_text, clean_value, cut_to_size, storable_json
 from ingest.times import NS_PER_SECOND, parse_rfc3339, parse_unix_nano
 from ingest.wire import WireLimits
 
@@ -62,7 +63,9 @@ class EventDraft:
     messages: tuple[MessageBody, ...]
 
 
-def parse_event(value: object, index: int, received_ns: int, limits: WireLimits) -> EventDraft:
+def parse_event(
+    value: object, index: int, received_ns: int, limits: WireLimits, extra: ExtraRules | None = None
+) -> EventDraft:
     """Return the draft of the value at `index` of a batch received at `received_ns` (Unix nanoseconds).
 
     Raises IngestError (status 400) naming the field, the limit and the fix.
@@ -82,13 +85,15 @@ def parse_event(value: object, index: int, received_ns: int, limits: WireLimits)
     ended_ns = _read_time(value, "ended_at")
     data = _read_data(value, repairs)
     digest = _digest(value, limits)
-    return make_draft(
-        SentEvent(index, ids, integers, occurred_ns, ended_ns, data, digest, repairs), received_ns, limits
-    )
+    sent = SentEvent(index, ids, integers, occurred_ns, ended_ns, data, digest, repairs)
+    return make_draft(sent, received_ns, limits, extra)
 
 
-def make_draft(event: SentEvent, received_ns: int, limits: WireLimits) -> EventDraft:
+def make_draft(event: SentEvent, received_ns: int, limits: WireLimits, extra: ExtraRules | None = None) -> EventDraft:
     """Return what is stored of an event: repaired, checked against its type, without secrets, within the size limit.
+
+    `extra` are the project's own patterns of secrets. Nearly every event comes out as it was, so its JSON text, made to
+    see whether PostgreSQL can hold it, is the one that is stored.
 
     Raises IngestError (status 400) naming the field, the limit and the fix.
     """
@@ -97,27 +102,26 @@ def make_draft(event: SentEvent, received_ns: int, limits: WireLimits) -> EventD
         if text is not None and ("\0" in text or not text.isascii()):
             ids[name] = clean_text(text, repairs)
     _note_clocks(event.occurred_ns, event.ended_ns, received_ns, repairs)
-    data = _repaired(event.data, repairs, limits)
+    levels = limits.max_nesting - 1  # the event around it is one
+    data, text = event.data, storable_json(event.data, levels, limits.max_key_bytes)
+    if text is None:
+        data = dict(clean_value(data, repairs, max_nesting=levels, max_key_bytes=limits.max_key_bytes))
     kind = ids["type"] or ""
     problem = check_data(kind, data)
     if problem is not None:
         raise _bad("invalid_data", problem, "data")
-    data = _redacted(ids, data, repairs)
-    messages: tuple[MessageBody, ...] = ()
+    kept, messages = _redacted(ids, data, repairs, extra), event.messages
     if kind in MESSAGE_TYPES:
-        data, messages = _split(data, limits.max_event_bytes, repairs)
-    text = _within_size(ids, data, limits.max_event_bytes, repairs)
+        kept, own = _split(kept, limits.max_event_bytes, repairs)
+        messages += own
+    if text is None or kept is not data:
+        text = orjson.dumps(kept)
+    if len(text) > limits.max_event_bytes - _ID_BYTES:
+        text = orjson.dumps(_cut(ids, kept, limits.max_event_bytes, repairs))
     words = orjson.dumps(repairs.words).decode() if repairs.words else None
-    columns = (*ids.values(), *event.integers, event.occurred_ns, event.ended_ns, words, text, event.digest)
-    return EventDraft(
-        event.index,
-        ids["run_id"] or "",
-        ids["event_id"] or "",
-        event.digest,
-        columns,
-        tuple(repairs.words),
-        messages + event.messages,
-    )
+    columns = (*ids.values(), *event.integers, event.occurred_ns, event.ended_ns, words, text.decode(), event.digest)
+    run_id, event_id = ids["run_id"] or "", ids["event_id"] or ""
+    return EventDraft(event.index, run_id, event_id, event.digest, columns, tuple(repairs.words), messages)
 
 
 def shown_id(value: object, name: str) -> str | None:
@@ -211,28 +215,21 @@ def _read_data(event: Mapping[str, Any], repairs: Repairs) -> dict[str, Any]:
     return data
 
 
-def _repaired(data: dict[str, Any], repairs: Repairs, limits: WireLimits) -> dict[str, Any]:
-    """Return `data` itself when PostgreSQL can hold it as it is, which nearly all is, else a repaired copy."""
-    levels = limits.max_nesting - 1  # the event around it is one
-    if is_storable(data, levels, limits.max_key_bytes):
-        return data
-    repaired = clean_value(data, repairs, max_nesting=levels, max_key_bytes=limits.max_key_bytes)
-    return dict(repaired)
-
-
-def _redacted(ids: dict[str, str | None], data: dict[str, Any], repairs: Repairs) -> dict[str, Any]:
+def _redacted(
+    ids: dict[str, str | None], data: dict[str, Any], repairs: Repairs, extra: ExtraRules | None
+) -> dict[str, Any]:
     """Return `data` without secrets; ids are cleaned in place. One look tells that none of them holds a secret."""
-    if redact("\n".join(text for text in ids.values() if text))[1]:
+    if redact("\n".join(text for text in ids.values() if text), extra)[1]:
         for name, text in ids.items():
             if text:
-                cleaned, found = redact(text)
+                cleaned, found = redact(text, extra)
                 ids[name] = cleaned[:ID_LIMIT]
                 if found:
                     repairs.add("redacted")
-    cleaned_data, found = redact_value(data)
+    kept, found = redact_value(data, extra)
     if found:
         repairs.add("redacted")
-    return dict(cleaned_data)
+    return kept if isinstance(kept, dict) else {}
 
 
 def _split(data: dict[str, Any], max_bytes: int, repairs: Repairs) -> tuple[dict[str, Any], tuple[MessageBody, ...]]:
@@ -242,14 +239,6 @@ def _split(data: dict[str, Any], max_bytes: int, repairs: Repairs) -> tuple[dict
     except ValueError:
         detail = f"a message in new_messages is over {max_bytes} bytes in many small parts and cannot be cut"
         raise _bad("event_too_large", detail, "data.new_messages", limit=max_bytes) from None
-
-
-def _within_size(ids: Mapping[str, str | None], data: dict[str, Any], max_bytes: int, repairs: Repairs) -> str:
-    """Return `data` as JSON text that takes, with the ids, at most `max_bytes`."""
-    text = orjson.dumps(data)
-    if len(text) > max_bytes - _ID_BYTES:
-        text = orjson.dumps(_cut(ids, data, max_bytes, repairs))
-    return text.decode()
 
 
 def _cut(ids: Mapping[str, str | None], data: dict[str, Any], max_bytes: int, repairs: Repairs) -> dict[str, Any]:

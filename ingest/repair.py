@@ -69,14 +69,13 @@ def clean_text(text: str, repairs: Repairs) -> str:
     return text
 
 
-def is_storable(value: dict[str, Any], max_nesting: int, max_key_bytes: int) -> bool:
-    """Say whether PostgreSQL can hold the object as it is; False may also mean that only `clean_value` can tell."""
+def storable_json(value: dict[str, Any], max_nesting: int, max_key_bytes: int) -> bytes | None:
+    """Return the object's JSON when PostgreSQL can hold it as it is; None when only `clean_value` can tell."""
     try:
-        if b"\\u0000" in orjson.dumps(value):
-            return False
+        text = orjson.dumps(value)
     except TypeError:  # half a surrogate pair, a key that is no text, nesting
-        return False
-    return _fits(value, max_nesting, max_key_bytes)
+        return None
+    return text if b"\\u0000" not in text and _fits(value, max_nesting, max_key_bytes) else None
 
 
 def _fits(value: dict[str, Any] | list[Any], levels: int, max_key_bytes: int) -> bool:

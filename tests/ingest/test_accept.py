@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from ingest import journal
 from ingest.accept import accept_events
+from ingest.errors import IngestError
 from ingest.messages import load_messages, rebuild_request
 from ingest.models import Event, Message, Project, Reject, Run
 
@@ -157,3 +158,25 @@ def test_racing_writers_of_one_run_lose_and_repeat_nothing() -> None:
     rows = journal.read_events(project.pk, "r-1")
     assert accepted == len(rows) == 100
     assert sorted(row.arrival for row in rows) == list(range(1, 101))
+
+
+def test_patterns_of_the_project_are_taken_out(project: Project) -> None:
+    """What a project calls a secret leaves its texts and ids before they are written; another project keeps it."""
+    other = Project.objects.create(slug="beta", name="Beta")
+    Project.objects.filter(pk=project.pk).update(redaction_patterns=[{"kind": "badge", "pattern": "BADGE-[0-9]{6}"}])
+    sent = [event(1, actor_id="BADGE-123456", data={"note": "seen with BADGE-654321 at noon"})]
+    for each in (project, other):
+        accept_events(each.pk, sent)
+    kept = Event.objects.get(project_id=project.pk)
+    assert (kept.actor_id, kept.data["note"]) == ("[REDACTED:badge]", "seen with [REDACTED:badge] at noon")
+    assert kept.repairs == ["redacted"]
+    assert Event.objects.get(project_id=other.pk).actor_id == "BADGE-123456"
+
+
+def test_patterns_that_cannot_be_used_refuse_the_request(project: Project) -> None:
+    """Nothing is stored with what a pattern would have taken out: the sender is asked to come again."""
+    Project.objects.filter(pk=project.pk).update(redaction_patterns=[{"kind": "badge", "pattern": "("}])
+    with pytest.raises(IngestError) as refused:
+        accept_events(project.pk, [event(1)])
+    assert (refused.value.status, refused.value.code) == (503, "redaction_unavailable")
+    assert not Event.objects.filter(project_id=project.pk).exists()

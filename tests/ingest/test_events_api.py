@@ -411,4 +411,4 @@ def test_statements_do_not_grow_with_the_batch(sender: Sender) -> None:
         with CaptureQueriesContext(connections["default"]) as queries:
             sender.post({"events": [event(number) for number in range(first, first + size)]})
         counts.append(len(queries))
-    assert counts[1] == counts[2] == 9
+    assert counts[1] == counts[2] == 10
