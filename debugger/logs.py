@@ -93,6 +93,17 @@ def _error_of(record: logging.LogRecord) -> str:
     return _clean(places(error)) if error else ""
 
 
+class NotTwice(logging.Filter):
+    """Drops Django's line of an answer of the machine API: the request's own line says more, and without its address.
+
+    An answer that an exception made is kept: its places are told nowhere else.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        path = getattr(getattr(record, "request", None), "path", "")
+        return bool(record.exc_info) or not path.startswith("/v1/")
+
+
 class RedactingFormatter(logging.Formatter):
     """Lines for people: the format's own, then the places of an exception, then the id of the request."""
 

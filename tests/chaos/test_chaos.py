@@ -4,6 +4,7 @@ Provable of a delivery: 200 means stored whole. 503 means not acknowledged: noth
 connection broke during the commit itself, the whole. No answer means whole or nothing. Never a part.
 """
 
+import json
 import os
 import signal
 import time
@@ -165,3 +166,9 @@ def test_metrics_and_logs_after_all_of_it(site: Site) -> None:
     assert values["temporality_queue_failures_total"] > 0
     assert values["temporality_database_up"] == 1
     assert "pid=" not in text
+    written = (site.var_dir / "log" / "web.log").read_text()
+    objects = [json.loads(line) for line in written.splitlines()]
+    assert {"temporality.requests", "gunicorn.error"} <= {line["logger"] for line in objects}
+    everything = "".join(path.read_text() for path in (site.var_dir / "log").iterdir())
+    assert [word for word in ("tttttt", site.api_key) if word in everything] == []
+    assert "chaos-" not in written
