@@ -60,6 +60,9 @@ def running_stack(*, workers: bool = False, folder: Path | None = None) -> Itera
     stack = Stack(var_dir, UNLIMITED | kept, tell=lambda line: None)
     try:
         yield _started(stack, workers=workers)
+    except Exception as error:
+        error.add_note(_last_lines(var_dir / "log" / "web.log"))
+        raise
     finally:
         from django.db import connections  # noqa: PLC0415 - Django is set up by then
 
@@ -67,6 +70,11 @@ def running_stack(*, workers: bool = False, folder: Path | None = None) -> Itera
         stack.stop()
         if folder is None:
             shutil.rmtree(var_dir, ignore_errors=True)
+
+
+def _last_lines(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()[-40:] if log.exists() else []
+    return "\n".join([f"the end of {log.name}:", *lines])
 
 
 def _started(stack: Stack, *, workers: bool) -> BenchStack:
