@@ -191,12 +191,7 @@ def test_over_quota_is_429_with_the_time_to_wait() -> None:
     assert response.headers["Retry-After"] == str(body["retry_after"])
     assert 20 < body["retry_after"] <= 30
     assert "2 events per minute" in body["detail"] and f"in {body['retry_after']} s" in body["detail"]
-    assert (
-        Event.objects.count(),
-        Run.objects.get().last_arrival,
-        Batch.objects.count(),
-        Reject.objects.count(),
-    ) == rows
+    assert stored() == rows
     ApiKey.objects.filter(pk=sender.key.pk).update(events_per_minute=None)
     again = sender.post({"events": [event(2), event(3)]}).json()
     assert (again["accepted"], again["duplicates"]) == (1, 1)
