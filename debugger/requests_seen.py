@@ -12,9 +12,10 @@ from typing import Final
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 
 from contract.redaction import redact
-from debugger.logs import request_id
+from debugger.logs import describe, request_id
 from ingest import metrics
 
 logger = logging.getLogger("temporality.requests")
@@ -22,6 +23,7 @@ logger = logging.getLogger("temporality.requests")
 MACHINE_API: Final = "/v1/"
 SANE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}")
 DATABASE_AWAY: Final = "database_unavailable"
+RETRY_SECONDS: Final = 5  # what a browser is told to wait
 
 
 def id_for(given: str) -> str:
@@ -55,10 +57,14 @@ class RequestsSeen:
             request_id.reset(id_token)
         return response
 
-    def process_exception(self, request: HttpRequest, error: Exception) -> None:
-        """Count a page that found the database away; the machine API answers such errors itself."""
-        if isinstance(error, OperationalError | InterfaceError):
-            metrics.note_database_failure()
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Say on a page that the database is away, and when to look again; the machine API answers by itself."""
+        if not isinstance(error, OperationalError | InterfaceError):
+            return None
+        metrics.note_database_failure()
+        logger.error("a page found the database away: %s", describe(error.__cause__ or error))
+        body = render_to_string("503.html")
+        return HttpResponse(body, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
 
     def _note(self, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
         match = request.resolver_match

@@ -14,7 +14,7 @@ from gunicorn.glogging import Logger
 from debugger.settings import LOGGING
 
 
-class OurLog(Logger):
+class OurLog(Logger):  # type: ignore[misc]
     """The server's own lines go where all others go. There is no access log: an address may hold a sign-in token."""
 
     def setup(self, cfg: object) -> None:

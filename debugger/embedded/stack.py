@@ -185,8 +185,8 @@ class Stack:
             env["PROMETHEUS_MULTIPROC_DIR"] = str(self.var_dir / "metrics")
             command = [python, "-m", "gunicorn", f"--bind=fd://{fds[0]}", *WEB_OPTIONS, "debugger.wsgi:application"]
         elif name == "queue":
-            command = [python, "-m", "celery", "--quiet", "-A", "debugger", "worker", "--concurrency=2", "--loglevel=INFO"]
-            command += ["--without-gossip", "--without-mingle", "--hostname=queue@localhost"]
+            command = [python, "-m", "celery", "--quiet", "-A", "debugger", "worker", "--loglevel=INFO"]
+            command += ["--concurrency=2", "--without-gossip", "--without-mingle", "--hostname=queue@localhost"]
         elif name == "beat":
             command = [python, "-m", "celery", "--quiet", "-A", "debugger", "beat", "--loglevel=WARNING", "--pidfile="]
             command += [f"--schedule={self.var_dir / 'beat-schedule'}"]

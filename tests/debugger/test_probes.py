@@ -18,7 +18,7 @@ from debugger.queries.lag import LAG_SQL, MOST_WAITING, PARTITIONS_SQL, fold_lag
 from ingest import journal, metrics
 from ingest.authentication import create_key
 from ingest.models import Project, Run
-from tests.factories import make_project, send, typical_run
+from tests.factories import make_person, make_project, send, typical_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -164,6 +164,18 @@ def test_metrics_without_the_database_are_still_read() -> None:
     assert "temporality_fold_waiting_events" not in after
     name = "temporality_database_failures_total"
     assert after[name] - before.get(name, 0) == 1
+
+
+def test_a_page_without_the_database_says_so() -> None:
+    """503 and when to come back, instead of an error page."""
+    before = scraped()["temporality_database_failures_total"]
+    client = Client()
+    client.force_login(make_person("alice", make_project("alpha")))
+    with database_away():
+        answer = client.get("/alpha/runs/")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert b"The database does not answer" in answer.content and b"secret-pw-7" not in answer.content
+    assert scraped()["temporality_database_failures_total"] == before + 1
 
 
 def test_metrics_are_for_this_machine_or_a_token(settings: Settings) -> None:
