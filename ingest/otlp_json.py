@@ -94,7 +94,8 @@ def _read(document: dict[str, Any], signal: Signal, read: Callable[[Any, int, Or
     for group in _list(document, signal.groups, found):
         for part in _list(group, signal.parts, found, "an entry of " + signal.groups):
             records = _list(part, signal.records, found, "an entry of " + signal.parts)
-            _read_records(records, group, part, found, read)
+            if records:
+                _read_records(records, group, part, found, read)
     return found
 
 

@@ -76,7 +76,7 @@ def count_records(data: Any) -> int:
     return sum(len(part.log_records) for group in data.resource_logs for part in group.scope_logs)
 
 
-def _read_groups(groups: list[Any], read: Reader[T], check: Callable[[list[Any]], None]) -> Read[T]:
+def _read_groups(groups: list[Any], read: Reader[T], check: Callable[[list[Any], int], None]) -> Read[T]:
     found: Read[T] = Read([], [])
     doubtful: list[Any] = []
     for resource, scope, schema_url, records in groups:
@@ -91,7 +91,7 @@ def _read_groups(groups: list[Any], read: Reader[T], check: Callable[[list[Any]]
             except IngestError as error:
                 doubtful.append(record)
                 found.refused.append(_refused(record, index, error))
-    check(doubtful)
+    check(doubtful, len(found.records))
     return found
 
 
@@ -185,13 +185,16 @@ def _refused(record: Any, index: int, error: IngestError) -> Refused:
     return Refused(index, error.code, error.detail, event_id, run_id)
 
 
-def _check_spans(doubtful: list[Any]) -> None:
-    """Refuse the request when one of its unreadable spans is a log record."""
+def _check_spans(doubtful: list[Any], n_read: int) -> None:
+    """Refuse the request when one of its unreadable spans is a log record, or when none has an id at all."""
     if any(_unknown_numbers(span) & _FIELDS_OF_A_LOG for span in doubtful):
         raise wrong_signal("traces", "log records", "/v1/logs")
+    if doubtful and not n_read and not any(span.trace_id or span.span_id for span in doubtful):
+        detail = "no span of the body has an id; are these log records? Send those to /v1/logs"
+        raise IngestError("wrong_signal", 400, detail, field="body")
 
 
-def _check_logs(doubtful: list[Any]) -> None:
+def _check_logs(doubtful: list[Any], n_read: int) -> None:
     if any(_unknown_numbers(record) & _FIELDS_OF_A_SPAN for record in doubtful):
         raise wrong_signal("logs", "spans", "/v1/traces")
 
