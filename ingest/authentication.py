@@ -43,6 +43,11 @@ def revoke_key(key: ApiKey) -> None:
     ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
 
 
+def set_events_per_minute(key: ApiKey, number: int | None) -> None:
+    """Give a key a quota of its own: events in a minute, 0 for none; None gives it the setting's back."""
+    ApiKey.objects.filter(pk=key.pk).update(events_per_minute=number)
+
+
 def digest_of(raw: str) -> bytes:
     return hashlib.sha256(raw.encode()).digest()
 

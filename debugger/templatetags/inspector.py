@@ -28,6 +28,10 @@ ICONS = {
     "plain": '<circle class="full" cx="8" cy="8" r="2"/>',
 }
 
+# Units of an offset that would not fit its column in seconds: each from LARGE_FROM of it on.
+LARGE = ((365.25 * 86_400, "y"), (86_400, "d"), (3_600, "h"))
+LARGE_FROM = 2.8
+
 
 @register.simple_tag
 def icon(state: str) -> SafeString:
@@ -56,14 +60,23 @@ def duration(milliseconds: float | None) -> str:
 
 @register.filter
 def offset(nanoseconds: int) -> str:
-    """Return the time since the run's start: +1.34, +83.20; in seconds."""
-    return f"{nanoseconds / NS:+,.2f}"
+    """Return the time since the run's start in seconds: +1.34, +83.20; hours and more with their unit: -27.0 h."""
+    seconds = nanoseconds / NS
+    size, unit = next(((size, unit) for size, unit in LARGE if abs(seconds) >= LARGE_FROM * size), (1, ""))
+    return f"{seconds / size:+,.1f} {unit}" if unit else f"{seconds:+,.2f}"
 
 
 @register.filter
 def count(number: int | None) -> str:
     """Return a count with thousands apart; an en dash while it is not known."""
     return "–" if number is None else f"{number:,}"
+
+
+@register.simple_tag
+def quota_words(own: int | None, default: int) -> str:
+    """Return how many events a minute a key may send: its own number, or that of the settings."""
+    number = default if own is None else own
+    return f"{number:,}" if number else "none"
 
 
 @register.simple_tag

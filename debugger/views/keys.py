@@ -1,19 +1,24 @@
-"""A project's API keys: made, shown once, revoked."""
+"""A project's API keys: made, shown once, given a quota, revoked; and what each of them delivered."""
 
-from typing import Any
+from typing import Any, Final
 
 from django import forms
+from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from debugger.access import get_project_for, person_only
 from debugger.htmx import HtmxHttpRequest
-from ingest.authentication import SCOPES, create_key, revoke_key
+from debugger.queries.deliveries import DAYS, describe_deliveries
+from ingest.authentication import SCOPES, create_key, revoke_key, set_events_per_minute
 from ingest.models import ApiKey, Project
 
+MOST_PER_MINUTE: Final = 2**31 - 1
+BIGGEST_ID: Final = 2**63 - 1
 SCOPE_WORDS = {
     "ingest": "send events",
     "observe": "ask for hints",
@@ -47,12 +52,53 @@ def keys(request: HtmxHttpRequest, project: str) -> HttpResponse:
 @person_only
 @require_POST
 def revoke(request: HtmxHttpRequest, project: str, key_id: int) -> HttpResponse:
-    found = get_project_for(request.user, project)
-    key = ApiKey.objects.filter(project=found, pk=key_id).first()
+    key = _key_of(get_project_for(request.user, project), key_id)
+    revoke_key(key)
+    return redirect("keys", project=key.project.slug)
+
+
+class QuotaForm(forms.Form):
+    """How many events a minute a key may send; nothing means the setting's number, 0 no quota."""
+
+    events_per_minute = forms.IntegerField(min_value=0, max_value=MOST_PER_MINUTE, required=False)
+
+
+@person_only
+@require_GET
+def key_deliveries(request: HtmxHttpRequest, project: str, key_id: int) -> HttpResponse:
+    """Show what became of what a key sent, so that a sender whose SDK only logs the answers finds out."""
+    key = _key_of(get_project_for(request.user, project), key_id)
+    return render(request, "deliveries.html", _deliveries(key, QuotaForm()))
+
+
+@person_only
+@require_POST
+def set_quota(request: HtmxHttpRequest, project: str, key_id: int) -> HttpResponse:
+    key = _key_of(get_project_for(request.user, project), key_id)
+    form = QuotaForm(request.POST)
+    if not form.is_valid():
+        return render(request, "deliveries.html", _deliveries(key, form), status=400)
+    set_events_per_minute(key, form.cleaned_data["events_per_minute"])
+    return redirect("key-deliveries", project=key.project.slug, key_id=key.pk)
+
+
+def _deliveries(key: ApiKey, form: QuotaForm) -> dict[str, Any]:
+    return {
+        "project": key.project,
+        "key": key,
+        "form": form,
+        "deliveries": describe_deliveries(key, timezone.now()),
+        "n_days": DAYS,
+        "default_quota": settings.INGEST_EVENTS_PER_MINUTE,
+    }
+
+
+def _key_of(project: Project, key_id: int) -> ApiKey:
+    """Return a key of the project. Raises Http404, also for another project's."""
+    key = ApiKey.objects.select_related("project").filter(project=project, pk=min(key_id, BIGGEST_ID)).first()
     if key is None:
         raise Http404("no such key")
-    revoke_key(key)
-    return redirect("keys", project=found.slug)
+    return key
 
 
 def _context(request: HtmxHttpRequest, project: Project, form: KeyForm) -> dict[str, Any]:
@@ -60,6 +106,7 @@ def _context(request: HtmxHttpRequest, project: Project, form: KeyForm) -> dict[
     return {
         "project": project,
         "form": form,
+        "default_quota": settings.INGEST_EVENTS_PER_MINUTE,
         "keys": sorted(listed, key=lambda key: (key.revoked_at is not None, -key.pk)),
         "scope_words": SCOPE_WORDS,
         "events_url": request.build_absolute_uri(reverse("api-events")),

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from debugger.views import driving, event_detail, keys, probes, run_detail, run_list, sign_in, why
+from debugger.views import driving, event_detail, keys, probes, project_settings, run_detail, run_list, sign_in, why
 from ingest.path_ids import IdConverter  # noqa: F401  (registers the `id` of the patterns)
 
 urlpatterns: list[URLPattern] = [
@@ -20,9 +20,16 @@ urlpatterns: list[URLPattern] = [
     path("<slug:project>/runs/<id:run_id>/waiting/", driving.waiting, name="run-waiting"),
     path("<slug:project>/runs/<id:run_id>/waiting/answer/", driving.answer_ask, name="run-answer"),
     path("<slug:project>/runs/<id:run_id>/cancel/", driving.cancel, name="run-cancel"),
+    path("<slug:project>/runs/<id:run_id>/delete/", project_settings.remove_run, name="run-delete"),
     path("<slug:project>/runs/<id:run_id>/activations/<id:activation_id>/", why.why, name="why"),
     path("<slug:project>/runs/<id:run_id>/events/<id:event_id>/", event_detail.event_detail, name="event-detail"),
     path("<slug:project>/runs/<id:run_id>/events/<id:event_id>/data/", event_detail.event_data, name="event-data"),
     path("<slug:project>/keys/", keys.keys, name="keys"),
+    path("<slug:project>/keys/<int:key_id>/", keys.key_deliveries, name="key-deliveries"),
+    path("<slug:project>/keys/<int:key_id>/quota/", keys.set_quota, name="key-quota"),
     path("<slug:project>/keys/<int:key_id>/revoke/", keys.revoke, name="key-revoke"),
+    path("<slug:project>/settings/", project_settings.project_settings, name="project-settings"),
+    path("<slug:project>/settings/retention/", project_settings.set_retention, name="project-retention"),
+    path("<slug:project>/settings/redaction/", project_settings.set_redaction, name="project-redaction"),
+    path("<slug:project>/settings/delete/", project_settings.remove_project, name="project-delete"),
 ]
