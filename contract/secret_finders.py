@@ -8,13 +8,15 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from contract.secret_formats import FORMAT, FORMAT_KINDS, NAME_NEEDLES, PRIVATE_KEY, name_kind
+from contract.secret_formats import FORMAT, FORMAT_KINDS, NAME_NEEDLES, PRIVATE_KEY, is_signature, name_kind
 from contract.secret_values import (
     JUDGED,
     MARKED,
     SCHEME,
     has_digit_or_sign,
     is_call,
+    is_cookie,
+    is_member,
     is_placeholder,
     is_secret,
     looks_random,
@@ -52,13 +54,22 @@ _BARE_REST: Final = re.compile(r"[^\s\"'`&,;)\]}<>]*+")
 # A header's value: its first part, which is judged, and the rest, which goes with it.
 _WORD_HEAD, _WORD_REST = re.compile(r"[^\s\"'`,;]{0,256}+"), re.compile(r"[^\s\"'`,;]*+")
 _LINE_HEAD, _LINE_REST = re.compile(r"[^\r\n]{0,256}+"), re.compile(r"[^\r\n]*+")
+_OPENED: Final = "\"'$<>_/%&#@!*+-=~^|\\`"  # what a quoted value may begin with beside letters and digits
+_SAID: Final = " is "  # what joins a name to a value that is said in words
+_CODED: Final = ("secret", "authorization")  # under these names a bare word behind a space is code
+_CODE_GOES_ON: Final = ("= ", "or ", "if ", "and ")
+_KEY_BODY: Final = re.compile(r"[A-Za-z0-9+/=]{16}")  # a block without it only names the form
 _IN_NAME: Final = re.compile(r"[\w.\-]")
 _NAME_RUN: Final = re.compile(r"[\w.\-]++")
 
 
 def _formats(text: str) -> Iterator[Span]:
     """Secrets known by their own shape."""
-    blocks = [(found.start(), found.end(), "private_key") for found in PRIVATE_KEY.finditer(text)]
+    blocks = [
+        (found.start(), found.end(), "private_key")
+        for found in PRIVATE_KEY.finditer(text)
+        if _KEY_BODY.search(found.group()) is not None
+    ]
     tokens = [
         (found.start(), found.end(), FORMAT_KINDS.get(str(found.lastgroup), str(found.lastgroup)))
         for found in FORMAT.finditer(text)
@@ -102,7 +113,7 @@ def _named(text: str) -> Iterator[Span]:
         name, join = found["flag"] or found["name"], found["join"] or " "
         if start < done or (join == ">" and text[found.start() - 1 : found.start()] != "<"):
             continue
-        kind = name_kind(name)
+        kind = name_kind(name) or ("token" if join == "=" and is_signature(name) else None)
         span = _value_span(text, found.end(), kind, join, text[found.start() - 1 : found.start()]) if kind else None
         if span is not None:
             done = span[1]
@@ -135,7 +146,7 @@ def _name_starts(text: str) -> Iterator[int]:
 def _spoken(text: str) -> Iterator[Span]:
     """Passwords said in words, in a .netrc line, or given to a command by a short flag."""
     for found in _SPOKEN.finditer(text):
-        join = ": " if found[0].rstrip().endswith(("is", "was")) else "="
+        join = _SAID if found[0].rstrip().lower().endswith((" is", " was", " by")) else "="
         span = _value_span(text, found.end(), "password", join, "")
         if span is not None:
             yield span
@@ -151,6 +162,8 @@ def _bearers(text: str) -> Iterator[Span]:
 def _value_span(text: str, at: int, kind: str, join: str, before: str) -> Span | None:
     """Return the span of the secret value at `at`, or None. `before` is the character in front of the name."""
     quoted = _QUOTED.match(text, at)
+    if join[0] == "," or (quoted is not None and _closes(text, quoted, join)):
+        return None  # an argument behind another, a quote that ends what the name stands in
     if quoted is not None:
         return _quoted_span(text, quoted, kind, prose="," in join)
     if kind in ("authorization", "cookie") and join[0] not in "\"'\\":
@@ -158,13 +171,30 @@ def _value_span(text: str, at: int, kind: str, join: str, before: str) -> Span |
     return _bare_span(text, at, kind, join)
 
 
+def _is_secret(value: str, kind: str, *, prose: bool) -> bool:
+    """Judge a value in a text; in a JSON value the name alone says that it is a cookie."""
+    return is_secret(value, kind, prose=prose) and (kind != "cookie" or is_cookie(value))
+
+
+def _closes(text: str, quoted: re.Match[str], join: str) -> bool:
+    """Say whether the quote behind a name ends the text the name stands in, as in `input("Password: ")`."""
+    quote, behind = quoted["quote"], text[quoted.start("value") : quoted.start("value") + 1]
+    if quote in join or (behind.isalnum() or behind in _OPENED):
+        return False
+    start = max(quoted.start() - JUDGED, 0)
+    start = max(text.rfind("\n", start, quoted.start()) + 1, start)
+    return text.count(quote, start, quoted.start()) % 2 == 1
+
+
 def _quoted_span(text: str, quoted: re.Match[str], kind: str, *, prose: bool) -> Span | None:
     """A quoted value. After a comma it may only be the next of a list of names, so it is judged as prose."""
     start, end = quoted.start("value"), _quote_end(text, quoted)
     value = text[start : min(end, start + JUDGED)]
-    if not is_secret(value, kind, prose=prose):
-        return None
     scheme = SCHEME.match(text, start, end) if kind == "authorization" else None
+    if not _is_secret(value, kind, prose=prose):
+        return None
+    if prose and kind == "authorization" and not scheme and not looks_random(value):
+        return None
     start = scheme.end() if scheme else start
     kept = MARKED.fullmatch(text, start, end) or is_placeholder(text[start : min(end, start + JUDGED)])
     return None if kept else (start, end, kind)
@@ -188,7 +218,9 @@ def _header_span(text: str, at: int, kind: str, before: str) -> Span | None:
     found = head.match(text, start)
     value = found.group() if found else ""
     prose = not scheme or (value.islower() and not has_digit_or_sign(value))
-    if MARKED.match(value) or not is_secret(value, kind, prose=prose):
+    if MARKED.match(value) or not _is_secret(value, kind, prose=prose):
+        return None
+    if not scheme and is_call(text[start : start + JUDGED]):
         return None
     whole = rest.match(text, start)
     value = whole.group() if whole else value
@@ -203,8 +235,11 @@ def _bare_span(text: str, at: int, kind: str, join: str) -> Span | None:
         return None
     value, end = found.group(), found.end()
     rest_of_line = text[end : end + 80].split("\n", 1)[0].strip()
-    prose = join.endswith(" ") and ":" in join and bool(rest_of_line)
-    if MARKED.fullmatch(value) or not is_secret(value, kind, prose=prose):
+    spaced = join.endswith(" ")
+    prose = join == _SAID or (spaced and (kind in _CODED or (":" in join and bool(rest_of_line))))
+    if MARKED.fullmatch(value) or not _is_secret(value, kind, prose=prose):
+        return None
+    if spaced and (is_member(value) or rest_of_line.startswith(_CODE_GOES_ON)):
         return None
     rest = _BARE_REST.match(text, end) if len(value) >= JUDGED else None
     return at, rest.end() if rest else end, kind

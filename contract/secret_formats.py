@@ -182,6 +182,11 @@ def name_kind(name: str) -> str | None:
         return "cookie"
     if last == "token" and before in _PLAIN_TOKENS:
         return None
-    if last in _TOKENS or last.endswith("token") or last in _SIGNATURES or (last == "pass" and before):
+    if last in _TOKENS or last.endswith("token") or (last == "pass" and before):
         return "token"
     return None
+
+
+def is_signature(name: str) -> bool:
+    """Say whether `name` is that of a URL's signature, as in `sig=…`. Elsewhere no secret stands under it."""
+    return name.rpartition("-")[2].rpartition("_")[2].lower() in _SIGNATURES

@@ -19,13 +19,19 @@ _NO_SECRET: Final = frozenset(
         "incorrect", "wrong", "expired", "hidden", "masked", "redacted", "denied", "failed", "str", "string", "bytes",
         "int", "number", "bool", "key", "value", "object",
         "any", "self", "yes", "no", "unset", "unknown", "enabled", "disabled",
+        "and", "for", "from", "via", "when", "the", "with", "option", "options", "flag", "argument", "arguments",
+        "parameter", "parameters", "instead", "await", "new", "not", "typeof", "function", "lambda",
+        "name", "file", "text", "prompt",
     )
 )  # fmt: skip
 _PLACEHOLDER: Final = re.compile(
-    r"\$\{?[A-Za-z_]\w*\}?|\$\([^()]*+\)?|\{\{?[^{}]*+\}{0,2}|<[^<>]*+>?|%\(?\w+\)?s?|\[[^\[\]]*+\]?|[*x.•#_-]++|[\w-]{0,12}(?:…|\.{3})"
+    r"\$\{?[A-Za-z_]\w*\}?|\$\([^()]*+\)?|\{\{?[^{}]*+\}{0,2}|<[^<>]*+>?|%\(?\w+\)?s?|\[[^\[\]]*+\]?|\(\w++\)"
+    r"|[*x.•#_{}:-]++|[\w-]{0,12}(?:…|\.{3})|\$[A-Za-z_]\w*+(?:::|->).*+"
     r"|(?:self|cls|this|os|args|config|settings|env|process|request|options|cfg|params|kwargs)(?:\.\w++)++"
 )
-_CALL: Final = re.compile(r"[A-Za-z_][\w.]*+[(\[]")
+_CALL: Final = re.compile(r"[A-Za-z_$][\w.$]*+(?:(?:::|->)[\w.$]*+)*+[(\[]|[(\[{]")
+_MEMBER: Final = re.compile(r"[A-Za-z_]++(?:\.[A-Za-z_]++)++")
+_COOKIE: Final = re.compile(r"[\w!#$%&'*+.^`|~\-]++=[^\s=]")
 _PATH: Final = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z]:\\")
 _PIECES: Final = re.compile(r"[A-Za-z0-9]+")
 _WORDY: Final = re.compile(r"[A-Za-z]+\d{0,3}|\d{1,4}[A-Za-z]{0,2}")
@@ -34,15 +40,15 @@ _WORDY: Final = re.compile(r"[A-Za-z]+\d{0,3}|\d{1,4}[A-Za-z]{0,2}")
 def is_secret(value: str, kind: str, *, prose: bool) -> bool:
     """Say whether `value` beside a name of `kind` is a secret. `prose` marks a word in a sentence, judged harder."""
     bare = value.strip()
-    if not bare or bare.lower() in _NO_SECRET or MARKED.fullmatch(bare) or is_placeholder(bare):
+    if not bare or bare.lower().rstrip(":.,;!?") in _NO_SECRET or MARKED.fullmatch(bare) or is_placeholder(bare):
         return False
     if kind == "token":
         return len(bare) >= (16 if prose else 8) and looks_random(bare)
     if prose and not has_digit_or_sign(bare):
         return False
-    if kind in ("authorization", "cookie"):
-        return True
-    return len(bare) >= 3 and not _PATH.match(bare) and (len(bare) > _NAME or name_kind(bare) is None)
+    if kind not in ("authorization", "cookie") and (len(bare) < 3 or _PATH.match(bare)):
+        return False
+    return len(bare) > _NAME or name_kind(bare) is None
 
 
 def is_placeholder(value: str) -> bool:
@@ -53,6 +59,17 @@ def is_placeholder(value: str) -> bool:
 def is_call(value: str) -> bool:
     """Say whether `value` is code that fetches a secret: a call or a look-up."""
     return _CALL.match(value) is not None
+
+
+def is_member(value: str) -> bool:
+    """Say whether `value` reads like code that names a member: words joined by dots, without a digit."""
+    return _MEMBER.fullmatch(value) is not None
+
+
+def is_cookie(value: str) -> bool:
+    """Say whether `value` can be the content of a cookie header: `name=…` first, or one random word."""
+    bare = value.strip()
+    return _COOKIE.match(bare) is not None or (len(bare) >= 16 and looks_random(bare))
 
 
 def looks_random(value: str) -> bool:
