@@ -6,6 +6,7 @@ from typing import Any
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse, UnreadablePostError
 from django.views.decorators.csrf import csrf_exempt
+from psycopg.errors import ReadOnlySqlTransaction
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
@@ -27,9 +28,9 @@ def handle_api_error(error: Exception, context: dict[str, Any]) -> Response | No
         wait = error.extra.get("retry_after")
         headers = {"Retry-After": str(wait)} if wait else None
         return Response(error_body(error.code, error.detail, **error.extra), status=error.status, headers=headers)
-    if isinstance(error, OperationalError | InterfaceError):
+    if isinstance(error, OperationalError | InterfaceError) or _is_read_only(error):
         logger.error("database does not answer: %s", type(error.__cause__ or error).__name__)
-        told = f"the database does not answer; send again in {RETRY_SECONDS} s"
+        told = f"the database does not answer, or cannot write now; send again in {RETRY_SECONDS} s"
         body = error_body("database_unavailable", told, retry_after=RETRY_SECONDS)
         return Response(body, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
     if isinstance(error, UnreadablePostError):
@@ -45,6 +46,11 @@ def handle_api_error(error: Exception, context: dict[str, Any]) -> Response | No
     detail = error.detail if isinstance(error, exceptions.APIException) else "this is not allowed"
     response.data = error_body(code if isinstance(code, str) else "invalid", str(detail))
     return response
+
+
+def _is_read_only(error: Exception) -> bool:
+    """Tell whether the database is a standby, as after a failover: it will be another one soon."""
+    return isinstance(error.__cause__, ReadOnlySqlTransaction)
 
 
 @csrf_exempt

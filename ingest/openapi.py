@@ -46,7 +46,7 @@ REFUSALS: Final[dict[int, dict[str, Any]]] = {
     },
     503: {
         "code": "database_unavailable",
-        "detail": "the database does not answer; send again in 5 s",
+        "detail": "the database does not answer, or cannot write now; send again in 5 s",
         "retry_after": 5,
     },
 }

@@ -32,7 +32,7 @@ FILTERS: Final = [
     OpenApiParameter("mcp_server", str, description="has a call of the MCP server's tools"),
     OpenApiParameter("knowledge_id", str, description="the item was a candidate in it"),
     OpenApiParameter("agent", str),
-    OpenApiParameter("text", str, description="part of the task, in any case of letters"),
+    OpenApiParameter("text", str, description="part of the task in any case of letters, or the id of the run"),
     OpenApiParameter("has_injection", bool),
     OpenApiParameter("since", OpenApiTypes.DATETIME, description="first received at or after"),
     OpenApiParameter("until", OpenApiTypes.DATETIME, description="first received before"),
