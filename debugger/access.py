@@ -27,6 +27,7 @@ from knowledge.models import RunSummary
 
 LINK_HOURS: Final = 24  # how long an unused link stays good
 TOKEN_BYTES: Final = 32
+VIEWERS: Final = "{slug} viewers"  # the group of those who may look at a project's pages and not act on them
 
 P = ParamSpec("P")
 
@@ -115,6 +116,11 @@ def get_project_for(user: User | AnonymousUser, slug: str) -> Project:
     if project is None:
         raise Http404("no such project")
     return project
+
+
+def may_act(user: User | AnonymousUser, project: Project) -> bool:
+    """Tell whether a member may act: those in the group of the project's viewers look on."""
+    return not user.groups.filter(name=VIEWERS.format(slug=project.slug)).exists()
 
 
 def get_run_for(user: User | AnonymousUser, slug: str, run_id: str) -> GuardedRun:

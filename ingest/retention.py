@@ -71,6 +71,11 @@ def apply_retention(today: date | None = None, *, dry_run: bool = False) -> Forg
     return done
 
 
+def n_runs_over(project: Project, retention_days: int) -> int:
+    """Return how many of the project's runs would be forgotten at the next pass if it kept that many days."""
+    return _over(project.pk, first_kept_day(retention_days, datetime.now(UTC).date())).count()
+
+
 def _over(project_id: int, first_kept: date) -> "models.QuerySet[Run]":
     """Return the project's runs of days that are over; the second condition is there for its index."""
     latest = _start_of(first_kept + timedelta(days=1))

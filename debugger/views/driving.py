@@ -19,7 +19,7 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HTMX_STOP_POLLING, reswap, retarget, trigger_client_event
 
 from debugger import kernel_client
-from debugger.access import GuardedRun, get_run_for, person_only
+from debugger.access import GuardedRun, get_run_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest, wants_fragment
 from debugger.kernel_client import Answer, Ask, KernelError, NoAnswer, NotDrivenHere, RunAddress, RunEnded, RunSilent
 from debugger.launching import Runtime
@@ -27,7 +27,6 @@ from debugger.queries.waiting import ANSWER_LIMIT, NOTE_LIMIT, Written, answered
 
 NOTHING_NEW: Final = 204
 FORBIDDEN: Final = 403
-VIEWERS: Final = "{slug} viewers"  # the group of those who may look at a project's runs and not act on them
 SHOWN_LIMIT: Final = 100  # asks that a page may name as shown
 ASK_KEY: Final = re.compile(r"[0-9a-f]{24}")
 CANCEL: Final = "cancel"  # stands where an ask has its key
@@ -56,7 +55,7 @@ def acting(act: Act) -> Callable[..., HttpResponse]:
     @wraps(act)
     def view(request: HtmxHttpRequest, project: str, run_id: str) -> HttpResponse:
         run = get_run_for(request.user, project, run_id)
-        if not _may_act(request, run):
+        if not may_act(request.user, run.project):
             said = f"You may look at the runs of {project}, not answer for them or cancel them."
             return _told(request, run, (Outcome("bad", said, FORBIDDEN), Written("", "")))
         try:
@@ -184,17 +183,12 @@ def _is_known_form(request: HtmxHttpRequest) -> bool:
     )
 
 
-def _may_act(request: HtmxHttpRequest, run: GuardedRun) -> bool:
-    """Members act; those in the group of the project's viewers look on."""
-    return not request.user.groups.filter(name=VIEWERS.format(slug=run.project.slug)).exists()
-
-
 def _context(request: HtmxHttpRequest, run: GuardedRun) -> dict[str, Any]:
     return {
         "project": run.project,
         "run": run,
         "run_id": run.registry.run_id,
-        "may_act": _may_act(request, run),
+        "may_act": may_act(request.user, run.project),
         "note_limit": NOTE_LIMIT,
         "answer_limit": ANSWER_LIMIT,
     }

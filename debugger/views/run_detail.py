@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 from django_htmx.http import HTMX_STOP_POLLING, trigger_client_event
 
-from debugger.access import GuardedRun, get_run_for, person_only
+from debugger.access import GuardedRun, get_run_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest
 from debugger.queries.live import Cursor, Shown, Window, changes_since, cut_window, start_of_event
 from debugger.queries.loading import Loaded, load
@@ -33,6 +33,7 @@ def run_detail(request: HtmxHttpRequest, project: str, run_id: str) -> HttpRespo
     if event_id:
         shown = Shown(shown.show, shown.text, start_of_event(loaded.timeline, shown, event_id))
     context = {**_context(loaded, shown), **panel_of(loaded, event_id), "selected_event": event_id}
+    context["may_act"] = may_act(request.user, loaded.run.project)
     return render(request, "run_detail.html", context)
 
 

@@ -54,6 +54,7 @@ PAGES = {
     "event-detail": ["alpha", "r-42", "r-42:5"],
     "event-data": ["alpha", "r-42", "r-42:5"],
     "keys": ["alpha"],
+    "project-settings": ["alpha"],
 }
 UNKNOWN = {
     "run-list": ["nowhere"],
@@ -64,6 +65,7 @@ UNKNOWN = {
     "event-detail": ["alpha", "r-42", "r-42:999"],
     "event-data": ["alpha", "r-42", "r-42:999"],
     "keys": ["nowhere"],
+    "project-settings": ["nowhere"],
 }
 FRAGMENTS = ("run-list", "run-list-rows", "run-rows", "why", "event-detail")
 
