@@ -17,6 +17,13 @@ TWIN: Final = "twin"  # tone of an activation id that the timeline replaces by i
 
 def activation_words(group: Group, activation: Activation | None) -> Words:
     """Return what an activation's row says: from its chain, else from the events that have come so far."""
+    told = _told(group, activation)
+    if activation is None or not activation.inferred_trigger:
+        return told
+    return Words((*told.pieces, Piece(f"inferred: {activation.inferred_trigger}", "inferred")), told.state)
+
+
+def _told(group: Group, activation: Activation | None) -> Words:
     trigger = activation.trigger if activation else _first_said(group, "trigger")
     badge = Piece(trigger or "trigger unknown", "badge hint")
     skip = group.first("activation.skipped")

@@ -8,11 +8,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from contract.events import EVENT_TYPES, ID_FIELDS
-from debugger.queries.pieces import DATA_URI_SHOWN, PREVIEW
+from debugger.queries.pieces import DATA_URI, DATA_URI_SHOWN, PREVIEW, data_uri_words
 from debugger.queries.runs import moment
 from ingest.journal import JournalEvent
 
-DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.=+-]+)*,[A-Za-z0-9+/=%_.~-]*")
 LINE: Final = 80  # code points of a text that may stand among the short values
 SHOWN_ELSEWHERE: Final = ("event_id", "run_id", "type")
 
@@ -54,8 +53,10 @@ def describe(event: JournalEvent) -> EventDetail:
     envelope += [
         (name, f"{value:,}") for name in ("turn", "seq", "arrival") if (value := getattr(event, name)) is not None
     ]
-    lined = {name: _unfolded(value) for name, value in event.data.items() if isinstance(value, str) and _is_long(value)}
-    rest = {name: value for name, value in event.data.items() if name not in lined}
+    # What a foreign span said beside its event has a section of its own in the panel.
+    data = {name: value for name, value in event.data.items() if not (name == "span" and isinstance(value, dict))}
+    lined = {name: _unfolded(value) for name, value in data.items() if isinstance(value, str) and _is_long(value)}
+    rest = {name: value for name, value in data.items() if name not in lined}
     shown = {**lined, **({"data": pretty(rest)} if rest else {})}
     return EventDetail(
         event=event,
@@ -64,8 +65,13 @@ def describe(event: JournalEvent) -> EventDetail:
         else "This type is not known here: it is kept and shown, nothing is derived from it.",
         occurred_at=moment(event.occurred_ns),
         envelope=tuple(envelope),
-        texts=tuple(Text(name, tuple(preview(text)), max(0, len(text) - PREVIEW)) for name, text in shown.items()),
+        texts=tuple(shown_text(name, text) for name, text in shown.items()),
     )
+
+
+def shown_text(name: str, text: str) -> Text:
+    """Return a value for the panel: cut, data URIs as chips."""
+    return Text(name, tuple(preview(text)), max(0, len(text) - PREVIEW))
 
 
 def _is_long(value: str) -> bool:
@@ -103,7 +109,7 @@ def preview(text: str) -> Iterable[Part]:
         left -= len(plain)
         if left <= 0:
             return
-        yield Part(f"{found[1] or 'data'} · {len(found[0]):,} characters", is_chip=True)
+        yield Part(data_uri_words(found), is_chip=True)
         place = found.end()
     if text[place:] and left > 0:
         yield Part(text[place : place + left])

@@ -8,6 +8,7 @@ from typing import Final
 from contract.events import TERMINAL_TYPES
 from debugger.queries.pieces import said
 from ingest.journal import JournalEvent
+from knowledge.spans import is_open, is_whole, kind_of, superseded
 
 # Kind of row -> the types that open it, and those that end it.
 PAIRS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
@@ -33,12 +34,14 @@ class Group:
 
     `related` are events of other rows that decide what this one says: the plan that replaced it, the call it came of,
     the operation a call started or waited for and these calls, the end of the run that left it open.
+    `whole` is the event that tells all of it, where a foreign span does; its unfinished copy stands last in `events`.
     """
 
     kind: str
     subject: str = ""
     events: list[JournalEvent] = field(default_factory=list)
     related: list[JournalEvent] = field(default_factory=list)
+    whole: JournalEvent | None = None
 
     def first(self, *types: str) -> JournalEvent | None:
         """Return the first event of one of the types, or None."""
@@ -61,10 +64,14 @@ class Group:
 
     @property
     def opener(self) -> JournalEvent | None:
+        if self.whole is not None:
+            return self.whole
         return self.first(*PAIRS[self.kind][0]) if self.kind in PAIRS else self.events[0]
 
     @property
     def ender(self) -> JournalEvent | None:
+        if self.whole is not None:
+            return None if is_open(self.whole) else self.whole
         return self.first(*PAIRS[self.kind][1]) if self.kind in PAIRS else None
 
 
@@ -84,11 +91,17 @@ def group_events(events: Sequence[JournalEvent]) -> Grouped:
     )
     frames: list[JournalEvent] = []
     group_of: dict[str, Group] = {}
+    unfinished = superseded(events)
     for event in events:
         if event.type in TURN_FRAME:
             frames.append(event)
-        else:
+        elif event.event_id not in unfinished:
             group_of[event.event_id] = gatherer.add(event)
+    for event in events:
+        finished = group_of.get(unfinished.get(event.event_id, ""))
+        if finished is not None and event.event_id not in group_of:
+            finished.events.append(event)
+            group_of[event.event_id] = finished
     _relate_ends(gatherer.groups)
     _relate_plans(gatherer.groups)
     _relate_operations(gatherer.groups)
@@ -108,7 +121,7 @@ class _Gatherer:
         self._without_opener: dict[tuple[str, str], Group] = {}
 
     def add(self, event: JournalEvent) -> Group:
-        group = self._activation_group(event) or self._paired_group(event)
+        group = self._activation_group(event) or _span_group(event) or self._paired_group(event)
         if not group.events:
             self.groups.append(group)
         group.events.append(event)
@@ -138,6 +151,14 @@ class _Gatherer:
         return group
 
 
+def _span_group(event: JournalEvent) -> Group | None:
+    """Return the row of a foreign span, which one event tells from start to end."""
+    if not is_whole(event):
+        return None
+    kind = kind_of(event)
+    return Group(kind if kind in ("model", "tool") else "span", event.call_id or "", whole=event)
+
+
 def _subject(kind: str, event: JournalEvent) -> str:
     """Return what an opening event and its end share. A model request is bound by cause, the others by their ids."""
     request_id = event.event_id if event.type in OPENS else event.caused_by or ""
@@ -153,10 +174,10 @@ def _subject(kind: str, event: JournalEvent) -> str:
 def _relate_ends(groups: Iterable[Group]) -> None:
     """Tell what is still open of the end of the run."""
     groups = list(groups)
-    end = next((group.events[0] for group in groups if group.kind in TERMINAL_TYPES), None)
+    end = next((event for group in groups for event in group.events if event.type in TERMINAL_TYPES), None)
     if end is not None:
         for group in groups:
-            if group.kind in PAIRS and group.ender is None:
+            if (group.kind in PAIRS or group.whole is not None) and group.ender is None:
                 group.related.append(end)
 
 

@@ -98,18 +98,26 @@ def changes_since(timeline: Timeline, before: Timeline, window: Window, cursor: 
     known = _keys(in_sections(before.rows, before.notes))
     if axis_ns != cursor.axis_ns or known != [key for key in _keys(window.sections) if key in set(known)]:
         return Changes(anew=True)
-    replaced = tuple(row for section in window.sections for row in section.rows if _is_changed(row, cursor))
+    old = {row.key: row for row in before.rows}
+    replaced = tuple(
+        row for section in window.sections for row in section.rows if _is_changed(row, old.get(row.key), cursor)
+    )
     touched = tuple(
         section
         for section in window.sections
-        if not _is_all_new(section, cursor)
+        if section.title
+        and not _is_all_new(section, cursor)
         and any(_is_new(row, cursor) or row.last_arrival > cursor.arrival for row in section.rows)
     )
     return Changes(False, replaced, touched, _insertions(window.sections, cursor))
 
 
 def _keys(sections: Sequence[Section]) -> list[str]:
-    return [key for section in sections for key in (section.key, *(row.key for row in section.rows))]
+    return [
+        key
+        for section in sections
+        for key in (*((section.key,) if section.title else ()), *(r.key for r in section.rows))
+    ]
 
 
 def _is_all_new(section: Section, cursor: Cursor) -> bool:
@@ -120,9 +128,9 @@ def _is_new(row: Row, cursor: Cursor) -> bool:
     return int(row.key[1:]) > cursor.arrival
 
 
-def _is_changed(row: Row, cursor: Cursor) -> bool:
-    """A known row is different when events joined it, and one told by the chain also when the fold went on."""
-    return not _is_new(row, cursor) and (row.last_arrival > cursor.arrival or row.from_chain)
+def _is_changed(row: Row, old: Row | None, cursor: Cursor) -> bool:
+    """A known row is different when events joined it, when what it stands under came, and when the fold went on."""
+    return not _is_new(row, cursor) and (row.last_arrival > cursor.arrival or row.from_chain or row != old)
 
 
 def _insertions(sections: Sequence[Section], cursor: Cursor) -> tuple[Insertion, ...]:
@@ -134,7 +142,7 @@ def _insertions(sections: Sequence[Section], cursor: Cursor) -> tuple[Insertion,
         run: list[Row] = []
         if not opened:
             found += _flush(anchor, pending)
-            anchor, pending = section.key, []
+            anchor, pending = section.key if section.title else "", []
         for row in section.rows:
             if _is_new(row, cursor):
                 run.append(row)

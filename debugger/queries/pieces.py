@@ -1,6 +1,7 @@
 """Sentences of the pages as pieces of text with a tone, and short readings of payload values. Pure."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,6 +11,7 @@ Tone = str
 PREVIEW: Final = 4_000  # code points of a value shown before it is offered as a download
 GIST: Final = 200  # code points of a payload shown in a row
 DATA_URI_SHOWN: Final = 120  # data URIs shorter than this are left as they are
+DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.=+-]+)*,[A-Za-z0-9+/=%_.~-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,19 @@ class Piece:
 
 def one_line(text: str, limit: int = GIST) -> str:
     """Return `text` on one line, at most `limit` code points, ending in … when cut."""
+    if "data:" in text[: limit * 4]:
+        text = DATA_URI.sub(_sized, text)
     line = " ".join(text[: limit * 4].split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _sized(found: re.Match[str]) -> str:
+    return found[0] if len(found[0]) <= DATA_URI_SHOWN else f"[{data_uri_words(found)}]"
+
+
+def data_uri_words(found: re.Match[str]) -> str:
+    """Return the kind and size of a data URI that DATA_URI found."""
+    return f"{found[1] or 'data'} · {len(found[0]):,} characters"
 
 
 def plain_text(pieces: Iterable[Piece]) -> str:

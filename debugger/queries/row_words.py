@@ -14,6 +14,7 @@ from debugger.queries.path_words import (
     plan_words,
 )
 from debugger.queries.pieces import Piece, arguments_gist, counted, diagnostic_gist, one_line, plural, said
+from debugger.queries.span_words import log_row, span_row
 from debugger.queries.words import STATE_OF_STATUS, Words, data_of, ending_words, open_words
 from ingest.journal import JournalEvent
 
@@ -22,6 +23,8 @@ HINT_ORIGINS: Final = ("hints", "priming")
 
 def group_words(group: Group) -> Words:
     """Return what the row of any group but an activation says."""
+    if group.whole is not None:
+        return span_row(group)
     return WORDS_OF.get(group.kind, _other)(group)
 
 
@@ -143,5 +146,6 @@ WORDS_OF: Final[dict[str, Callable[[Group], Words]]] = {
     PLAN: plan_words,
     "run.started": _started,
     "run.outcome": _outcome,
+    "log": log_row,
     **dict.fromkeys(TERMINAL_TYPES, _terminal),
 }

@@ -7,6 +7,7 @@ from debugger.queries.pieces import Piece, plain_text
 
 NS: Final = 1_000_000_000
 RUN: Final = "mono run"  # tone of a piece that is the id of another run
+DEEPEST: Final = 12  # levels that rows are indented by
 NARROWEST: Final = 9.0  # thousandths of the axis that the shortest bar takes
 
 
@@ -15,7 +16,8 @@ class Row:
     """One line of the timeline. Times are Unix nanoseconds; `key` is unique in the run and never changes.
 
     `bar` is (left, width) in thousandths of the axis, None when nothing is to be drawn. `marks` are what the page must
-    not keep quiet about: repairs, missing partners, wrong clocks.
+    not keep quiet about: repairs, missing partners, wrong clocks. `level` counts the spans a row stands in; a row that
+    `is_astray` lies outside the time of its run and is drawn (`drawn_ns`) where there is room.
     """
 
     key: str
@@ -35,6 +37,25 @@ class Row:
     marks: tuple[str, ...] = ()
     offset_ns: int = 0
     bar: tuple[float, float] | None = None
+    level: int = 0
+    is_span: bool = False
+    has_wrong_end: bool = False
+    has_wrong_clock: bool = False
+    is_astray: bool = False
+    drawn_ns: tuple[int, int | None] | None = None
+
+    @property
+    def has_wrong_time(self) -> bool:
+        return self.has_wrong_end or self.has_wrong_clock
+
+    @property
+    def indent(self) -> int:
+        """The level as drawn: deeper rows keep the last indent and say their level."""
+        return min(self.level, DEEPEST)
+
+    @property
+    def is_deep(self) -> bool:
+        return self.level > DEEPEST
 
     @property
     def bar_box(self) -> tuple[float, float]:

@@ -81,8 +81,14 @@ def build_header(
     summary, registry = run.summary, run.registry
     started = next((event for event in events if event.type == "run.started"), None)
     terminal = next((event for event in events if event.type in TERMINAL_TYPES), None)
-    status = summary.status if summary else TERMINAL_TYPES[terminal.type] if terminal else "running"
-    task = summary.task if summary else str(started.data.get("task") or "") if started else ""
+    told = timeline.foreign
+    if summary is not None:
+        status, task = summary.status, summary.task
+    elif told is not None:
+        status, task = told.status, told.task
+    else:
+        status = TERMINAL_TYPES[terminal.type] if terminal else "running"
+        task = str(started.data.get("task") or "") if started else ""
     parent, team_root = _family(run, events)
     turns = {row.turn for row in timeline.rows if row.turn is not None}
     return RunHeader(
@@ -161,6 +167,7 @@ def _warnings(run: GuardedRun, timeline: Timeline, now: datetime) -> tuple[str, 
         )
     elif lag:
         said.append(f"{plural(lag, 'event')} not folded yet: counts and chains follow in a moment.")
+    said.extend(timeline.warnings)
     if timeline.n_missing:
         said.append(f"{plural(timeline.n_missing, 'event')} of the sender's numbering did not arrive.")
     if registry.n_conflicts:

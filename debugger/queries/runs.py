@@ -19,6 +19,7 @@ PAGE: Final = 50  # runs on a page
 COUNTED: Final = 10_000  # runs counted exactly; beyond it the page says "more than"
 WITHIN: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 TASK_SHOWN: Final = 160
+OLDEST: Final = timedelta(days=366)  # a run in progress that says it began earlier has a wrong clock
 LAST_NS: Final = 253_402_300_799 * 1_000_000_000  # the end of the year 9999
 
 
@@ -128,7 +129,9 @@ def moment(nanos: int | None) -> datetime | None:
 
 def _so_far(run: Run, started_ns: int | None) -> float:
     """Return how long a run in progress is known to have lasted, in milliseconds: until its last event came."""
-    began = moment(started_ns) or run.first_received_at
+    began = moment(started_ns)
+    if began is None or abs(run.first_received_at - began) > OLDEST:  # a wrong clock says nothing of how long it took
+        began = run.first_received_at
     return max(0.0, (run.last_received_at - began).total_seconds() * 1000)
 
 

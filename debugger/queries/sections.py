@@ -11,7 +11,10 @@ from debugger.queries.timeline import Timeline, passes
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The rows of one turn. `key` is unique in the list; `note` says what is special about the turn."""
+    """The rows of one turn. `key` is unique in the list; `note` says what is special about the turn.
+
+    Only the first may have no title, and then no heading: it holds the spans of a run without turns.
+    """
 
     key: str
     title: str
@@ -35,13 +38,13 @@ def in_sections(rows: Sequence[Row], notes: Mapping[int, str]) -> tuple[Section,
     for row in rows:
         title = _section_title(row, bool(sections))
         if not sections or (title and sections[-1][0] != title):
-            sections.append((title or "Start", []))
+            sections.append((title, []))
         sections[-1][1].append(row)
     seen: Counter[str] = Counter()
     made = []
     for title, inner in sections:
         seen[title] += 1
-        key = f"s-{title.replace(' ', '-').replace(',', '').lower()}-{seen[title]}"
+        key = f"s-{(title or 'spans').replace(' ', '-').replace(',', '').lower()}-{seen[title]}"
         made.append(Section(key, title, notes.get(inner[0].turn or 0, "") if seen[title] == 1 else "", tuple(inner)))
     return tuple(made)
 
@@ -50,5 +53,5 @@ def _section_title(row: Row, begun: bool) -> str:
     if row.kind in TERMINAL_TYPES:
         return "End"
     if row.turn is None:
-        return "" if begun else "Start"
+        return "" if begun or row.is_span else "Start"
     return f"Turn {row.turn:,}"

@@ -6,20 +6,23 @@ that pages and fragments agree.
 (Seed 001 §13, §14.)
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contract.events import TERMINAL_TYPES
 from debugger.queries.activation_words import TWIN, activation_words
-from debugger.queries.grouping import OF_CALLS, Group, Grouped, group_events, missing_numbers
+from debugger.queries.foreign import ForeignRun, read_foreign, span_warnings
+from debugger.queries.grouping import Group, Grouped, group_events, missing_numbers
+from debugger.queries.nesting import nest
 from debugger.queries.pieces import Piece, measured
 from debugger.queries.row_words import group_words
 from debugger.queries.rows import NS, Axis, Row
+from debugger.queries.span_times import LATE_NS, TOLD, WRONG_CLOCK, end_mark, has_wrong_clock, span_times
 from ingest.journal import JournalEvent
 from knowledge.models import Activation, Candidate
+from knowledge.spans import LONGEST_NS, is_whole
 
-SKEW_NS: Final = 3_600 * NS  # an event dated later than this after its arrival has a wrong clock
 WINDOW: Final = 300  # rows sent at once
 # Whole seconds an axis of a run in progress may end at, so that bars keep still between updates.
 AXIS_STEPS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
@@ -44,6 +47,8 @@ class Timeline:
     notes: Mapping[int, str]
     repairs: Mapping[str, int]
     is_running: bool
+    warnings: tuple[str, ...] = ()
+    foreign: ForeignRun | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -54,12 +59,13 @@ def build_timeline(
     grouped = group_events(events)
     derived = {activation.activation_id: activation for activation in activations}
     uses = _uses(candidates)
-    ended = any(event.type in TERMINAL_TYPES for event in events)
-    origin = _origin(events)
+    reading = read_foreign(events)
+    origin = reading.started_ns if reading else _origin(events)
     rows = [_row(group, derived, uses, origin) for group in grouped.groups]
-    axis = _axis(rows, origin, is_running=not ended)
-    ordered = _with_starts_of_twins(_under_their_triggers(rows, grouped, derived))
-    drawn = tuple(replace(row, bar=_bar(row, axis)) for row in ordered)
+    nested = nest(rows, grouped.groups, derived)
+    ended = reading.is_over if reading else any(event.type in TERMINAL_TYPES for event in events)
+    axis = _axis(nested.rows, origin, is_running=not ended)
+    drawn = tuple(replace(row, bar=_bar(row, axis)) for row in _with_starts_of_twins(nested.rows))
     return Timeline(
         rows=drawn,
         axis=axis,
@@ -68,6 +74,8 @@ def build_timeline(
         notes=_turn_notes(grouped),
         repairs=_repairs(events),
         is_running=not ended,
+        warnings=span_warnings(reading, nested),
+        foreign=reading,
         counts={name: sum(passes(row, name) for row in drawn) for name in FILTERS},
     )
 
@@ -105,6 +113,7 @@ def _uses(candidates: Iterable[Candidate]) -> dict[str, list[str]]:
 def _row(group: Group, derived: Mapping[str, Activation], uses: Mapping[str, list[str]], origin: int) -> Row:
     activation = derived.get(group.subject) if group.kind == "activation" else None
     first = group.opener or group.events[0]
+    whole = is_whole(first)
     start, end, duration = _times(group, activation)
     words = activation_words(group, activation) if group.kind == "activation" else group_words(group)
     used = [knowledge_id for event in group.events for knowledge_id in uses.get(event.event_id, ())]
@@ -125,12 +134,18 @@ def _row(group: Group, derived: Mapping[str, Activation], uses: Mapping[str, lis
         from_chain=group.kind == "activation" or bool(used),
         marks=_marks(group),
         offset_ns=start - origin,
+        is_span=whole,
+        has_wrong_end=whole and bool(end_mark(first)),
+        has_wrong_clock=whole and has_wrong_clock(first),
+        is_astray=abs(start - origin) > LONGEST_NS if whole else any(map(_has_wrong_clock, group.events)),
     )
 
 
 def _times(group: Group, activation: Activation | None) -> tuple[int, int | None, float | None]:
     """Return (start, end, duration in ms). What a sender measured counts more than the distance of two events."""
     first, last = group.opener or group.events[0], group.ender
+    if is_whole(first):
+        return span_times(first)
     if group.kind == "activation":
         last = group.first("activation.completed")
         first = group.first("activation.requested", "activation.deferred", "activation.skipped") or first
@@ -152,11 +167,14 @@ def _times(group: Group, activation: Activation | None) -> tuple[int, int | None
 
 
 def _marks(group: Group) -> tuple[str, ...]:
+    if group.opener is not None and is_whole(group.opener):
+        words = sorted({word for event in group.events for word in event.repairs if word not in TOLD})
+        return (*(f"repaired: {word}" for word in words), *end_mark(group.opener))
     marks = sorted({f"repaired: {word}" for event in group.events for word in event.repairs})
     if group.opener is None:
         marks.append("its beginning has not arrived")
     if any(_has_wrong_clock(event) for event in group.events):
-        marks.append("the sender's clock is wrong")
+        marks.append(WRONG_CLOCK)
     opener, ender = group.opener, group.ender
     if opener is not None and ender is not None and ender.occurred_ns < opener.occurred_ns:
         marks.append("it ends before it begins")
@@ -164,11 +182,11 @@ def _marks(group: Group) -> tuple[str, ...]:
 
 
 def _has_wrong_clock(event: JournalEvent) -> bool:
-    return event.occurred_ns <= 0 or event.occurred_ns > event.received_at.timestamp() * NS + SKEW_NS
+    return event.occurred_ns <= 0 or event.occurred_ns > event.received_at.timestamp() * NS + LATE_NS
 
 
 def _axis(rows: Sequence[Row], origin: int, *, is_running: bool) -> Axis:
-    ends = [row.end_ns if row.end_ns is not None else row.start_ns for row in rows if not _is_off(row)]
+    ends = [row.end_ns if row.end_ns is not None else row.start_ns for row in rows if not row.is_astray]
     last = max((end for end in ends if end >= origin), default=origin + NS)
     if not is_running:
         return Axis(origin, max(last, origin + 1))
@@ -177,54 +195,10 @@ def _axis(rows: Sequence[Row], origin: int, *, is_running: bool) -> Axis:
     return Axis(origin, origin + (seconds * NS if seconds else -(-(last - origin) // day) * day))
 
 
-def _is_off(row: Row) -> bool:
-    return "the sender's clock is wrong" in row.marks
-
-
 def _bar(row: Row, axis: Axis) -> tuple[float, float] | None:
     if row.kind == "activation" and row.end_ns is None:
         return None
-    return axis.place(row.start_ns, row.end_ns)
-
-
-def _under_their_triggers(rows: Sequence[Row], grouped: Grouped, derived: Mapping[str, Activation]) -> list[Row]:
-    """Move each activation under the row that holds the event it was set off by, and what came of a call under the
-    call; without such a row it stays in its place."""
-    row_of = {event_id: row.key for row in rows if not row.activation_id for event_id in row.event_ids}
-    arrived = {event_id for row in rows for event_id in row.event_ids}
-    children: dict[str, list[Row]] = {}
-    ordered: list[Row] = []
-    for row, group in zip(rows, grouped.groups, strict=True):
-        source = _source(group, derived)
-        parent = row_of.get(source)
-        if parent is None:
-            is_lost = bool(source) and source not in arrived
-            lost = ("its trigger event has not arrived",) if is_lost else ()
-            ordered.append(replace(row, marks=(*row.marks, *lost)) if lost else row)
-        else:
-            children.setdefault(parent, []).append(row)
-    return [placed for row in ordered for placed in _with_children(row, children)]
-
-
-def _with_children(row: Row, children: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
-    yield row
-    for child in children.get(row.key, ()):
-        yield from _with_children(replace(child, is_child=True, turn=row.turn), children)
-
-
-def _source(group: Group, derived: Mapping[str, Activation]) -> str:
-    """Return the id of the event that a row is to stand under, or an empty string."""
-    if group.kind != "activation":
-        return group.call.event_id if group.kind in OF_CALLS and group.call is not None else ""
-    activation = derived.get(group.subject)
-    if activation is not None and activation.source_event_id:
-        return activation.source_event_id
-    for event in group.events:
-        if event.type.startswith("activation.") and event.type != "activation.completed" and event.caused_by:
-            return event.caused_by
-        if event.type.startswith("hint.") and event.data.get("source_event_id"):
-            return str(event.data["source_event_id"])
-    return ""
+    return axis.place(*(row.drawn_ns or (row.start_ns, row.end_ns)))
 
 
 def _with_starts_of_twins(rows: Sequence[Row]) -> list[Row]:

@@ -15,6 +15,7 @@ from debugger.queries.timeline import Timeline
 from ingest.journal import JournalEvent
 from knowledge.draws import draw_in_words, would_have_taken
 from knowledge.models import Activation, Candidate
+from knowledge.span_searches import AGENT_SEARCH
 
 UNEXPLAINED: Final = "a trigger that is not explained here; it is searched for and reported like any other"
 
@@ -37,6 +38,7 @@ class Why:
     sentence: tuple[Piece, ...]
     trigger_meaning: str
     source: Row | None
+    inferred: Row | None
     source_event: JournalEvent | None
     source_text: str
     situation: tuple[str, ...]
@@ -78,6 +80,7 @@ def explain(
         sentence=_sentence(activation, candidates, source_event),
         trigger_meaning=stages.TRIGGERS.get(activation.trigger, UNEXPLAINED if activation.trigger else ""),
         source=rows.get(source_id),
+        inferred=rows.get(activation.inferred_event_id or ""),
         source_event=source_event,
         source_text=_source_text(source_event),
         situation=_situation(activation, source_event),
@@ -168,6 +171,8 @@ def _what_happened(activation: Activation, source: JournalEvent | None) -> tuple
         return (Piece("The run started.", ""),)
     if not activation.trigger:
         return (Piece("An unknown trigger.", "b"),)
+    if activation.trigger == AGENT_SEARCH:
+        return (Piece("The agent's application"), Piece("searched by itself", "b"), Piece("·"))
     where = activation.mcp_server or activation.tool
     about = (Piece("was seen in"), Piece(where, "b")) if where else (Piece("was seen."),)
     return (Piece(activation.trigger, "b"), *about, Piece("·")) if where else (Piece(activation.trigger, "b"), *about)

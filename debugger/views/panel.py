@@ -1,13 +1,16 @@
 """What stands beside the timeline: the why of an activation, the detail of an event, or the run itself."""
 
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
-from debugger.queries.event_detail import describe
+from debugger.queries.event_detail import EventDetail, describe
 from debugger.queries.loading import Loaded
 from debugger.queries.requests import Placement, place_block
+from debugger.queries.span_detail import SpanDetail, describe_span, hashes_of
 from debugger.queries.why import explain
-from ingest.messages import rebuild_request
+from ingest.journal import JournalEvent
+from ingest.messages import load_messages, rebuild_request
 from knowledge.models import Activation
 
 
@@ -35,7 +38,7 @@ def why_panel(loaded: Loaded, activation_id: str) -> dict[str, Any]:
     row = next((row for row in loaded.timeline.rows if row.activation_id == activation_id), None)
     events = {event.event_id: event for event in loaded.events}
     in_time = sorted((events[one] for one in row.event_ids) if row else (), key=lambda event: event.occurred_ns)
-    own = [describe(event) for event in in_time]
+    own = _described(loaded, in_time)
     context: dict[str, Any] = {"panel": "_why.html", "activation_id": activation_id, "row": row, "own_events": own}
     if activation is None:
         return context
@@ -57,13 +60,20 @@ def _placement(loaded: Loaded, activation: Activation) -> Placement | None:
     return place_block(request, activation.position, activation.block)
 
 
+def _described(loaded: Loaded, events: Sequence[JournalEvent]) -> list[tuple[EventDetail, SpanDetail | None]]:
+    """Return the events of a row, those made of foreign spans with what the span said. One query if there are any."""
+    hashes = {name for event in events for name in hashes_of(event)}
+    bodies = load_messages(loaded.run.project.pk, hashes) if hashes else {}
+    return [(describe(event), describe_span(event, bodies)) for event in events]
+
+
 def event_panel(loaded: Loaded, event_id: str) -> dict[str, Any]:
     """Return the context of the panel of any other event: all events of its row, and the activations it set off."""
     events = {event.event_id: event for event in loaded.events}
     rows = loaded.timeline.rows
     place = next((index for index, row in enumerate(rows) if event_id in row.event_ids), None)
     if place is None:  # a turn's frame has no row of its own
-        return {"panel": "_event.html", "row": None, "details": [describe(events[event_id])], "children": []}
-    details = [describe(events[one]) for one in rows[place].event_ids]
-    children = list(takewhile(lambda row: row.is_child, rows[place + 1 :]))
+        return {"panel": "_event.html", "row": None, "details": _described(loaded, [events[event_id]]), "children": []}
+    details = _described(loaded, [events[one] for one in rows[place].event_ids])
+    children = list(takewhile(lambda row: row.is_child and not row.is_span, rows[place + 1 :]))
     return {"panel": "_event.html", "row": rows[place], "details": details, "children": children}

@@ -100,7 +100,7 @@ def test_the_run_list_offers_the_triggers_its_runs_had(customer: Customer) -> No
     create_item(customer.project, draft, by="tester", reason="test")
     run_with_new_trigger(customer)
     values = re.findall(r'<option value="([a-z_.]+\.[a-z_.]+)"', customer.page("/alpha/runs/"))
-    assert values == ["task.priming", "tool.failed", "mcp.first_call", NEW]
+    assert values == ["task.priming", "tool.failed", "mcp.first_call", "agent.search", NEW]
     chosen = customer.page(f"/alpha/runs/?trigger={NEW}")
     assert f'<option value="{NEW}" title="" selected>' in chosen
     assert 'data-key="r-7"' in chosen
