@@ -38,7 +38,8 @@ _NAMED: Final = re.compile(
 )
 # A name and a value with other words between them.
 _SPOKEN: Final = re.compile(
-    r"(?<![\w.\-])(?:(?i:login \S{1,80} password|(?:password|passphrase|passwd) (?:is|was)|identified by)[ ]{1,2}"
+    r"(?<![\w.\-])(?:(?i:login \S{1,80} password|(?:password|passphrase|passwd) (?:is|was)|identified by"
+    r"|with (?:encrypted )?password)[ ]{1,2}"
     r"|sshpass -p ?|curl (?:[^\n]{0,200}?[ ])?-u ?[\"']?[^\s:\"']{1,80}+:)"
 )
 _BEARER: Final = re.compile(r"(?<![A-Za-z0-9])(?i:bearer)[ ]{1,4}(?P<value>[A-Za-z0-9_~+/.=\-]{16,}+)")
@@ -47,6 +48,7 @@ _BEARER: Final = re.compile(r"(?<![A-Za-z0-9])(?i:bearer)[ ]{1,4}(?P<value>[A-Za
 _QUOTED: Final = re.compile(
     r"(?:[fFrRbBuU]{1,2}(?=[\"']))?(?P<slash>\\{0,3}+)(?P<quote>[\"'])(?P<value>[^\"'\\\n]{0,256}+)"
 )
+_TAGGED: Final = re.compile(r"(?P<value>[^<>\n]{1,400}+)</")  # between an XML tag and its end
 _BARE: Final = re.compile(
     r"(?:\[REDACTED:[a-z_]{1,40}\]|[^\s\"'`&,;)\]}<>]|[&,;](?!\s|\Z|[\w.\-]{1,40}=)|[)\]}](?=\w)){1,256}+"
 )
@@ -55,6 +57,7 @@ _BARE_REST: Final = re.compile(r"[^\s\"'`&,;)\]}<>]*+")
 _WORD_HEAD, _WORD_REST = re.compile(r"[^\s\"'`,;]{0,256}+"), re.compile(r"[^\s\"'`,;]*+")
 _LINE_HEAD, _LINE_REST = re.compile(r"[^\r\n]{0,256}+"), re.compile(r"[^\r\n]*+")
 _OPENED: Final = "\"'$<>_/%&#@!*+-=~^|\\`"  # what a quoted value may begin with beside letters and digits
+_CHECKSUM: Final = "checksum/"  # checksum/secret: the hash of a mounted secret
 _SAID: Final = " is "  # what joins a name to a value that is said in words
 _CODED: Final = ("secret", "authorization")  # under these names a bare word behind a space is code
 _CODE_GOES_ON: Final = ("= ", "or ", "if ", "and ")
@@ -113,6 +116,8 @@ def _named(text: str) -> Iterator[Span]:
         name, join = found["flag"] or found["name"], found["join"] or " "
         if start < done or (join == ">" and text[found.start() - 1 : found.start()] != "<"):
             continue
+        if text.endswith(_CHECKSUM, 0, start):
+            continue
         kind = name_kind(name) or ("token" if join == "=" and is_signature(name) else None)
         span = _value_span(text, found.end(), kind, join, text[found.start() - 1 : found.start()]) if kind else None
         if span is not None:
@@ -146,7 +151,7 @@ def _name_starts(text: str) -> Iterator[int]:
 def _spoken(text: str) -> Iterator[Span]:
     """Passwords said in words, in a .netrc line, or given to a command by a short flag."""
     for found in _SPOKEN.finditer(text):
-        join = _SAID if found[0].rstrip().lower().endswith((" is", " was", " by")) else "="
+        join = "=" if found[0].lower().startswith(("login", "sshpass", "curl")) else _SAID
         span = _value_span(text, found.end(), "password", join, "")
         if span is not None:
             yield span
@@ -161,6 +166,9 @@ def _bearers(text: str) -> Iterator[Span]:
 
 def _value_span(text: str, at: int, kind: str, join: str, before: str) -> Span | None:
     """Return the span of the secret value at `at`, or None. `before` is the character in front of the name."""
+    if join == ">":
+        tagged = _TAGGED.match(text, at)
+        return (at, tagged.end("value"), kind) if tagged and _is_secret(tagged["value"], kind, prose=False) else None
     quoted = _QUOTED.match(text, at)
     if join[0] == "," or (quoted is not None and _closes(text, quoted, join)):
         return None  # an argument behind another, a quote that ends what the name stands in

@@ -60,8 +60,8 @@ COMPILED_LOOKS: Final[dict[str, str]] = {
     "userinfo": r"""://[^\s/:@"'`<>?#\\\[]*(?::[^\s"'`<>\\]+@|@)""",
     "named": rf"""{_NAME}(?:\\*["']?\]?(?:[ \t]*[:=][ \t]*[^\r\n \t]|, ?\\*["']))"""
     rf"|<[^\s<>]*{_NAME}>|--\S*{_NAME}[ \t]+[^\s\-]",
-    "spoken": r"(?i:login \S+ password|(?:password|passphrase|passwd) (?:is|was)|identified by) |sshpass -p"
-    r"|curl (?:[^\n]* )?-u",
+    "spoken": r"(?i:login \S+ password|(?:password|passphrase|passwd) (?:is|was)|identified by"
+    r"|with (?:encrypted )?password) |sshpass -p|curl (?:[^\n]* )?-u",
     "bearers": r"(?:^|[^A-Za-z0-9])(?i:bearer) +[A-Za-z0-9_~+/.=\-]{16}",
 }
 

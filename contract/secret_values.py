@@ -40,7 +40,8 @@ _WORDY: Final = re.compile(r"[A-Za-z]+\d{0,3}|\d{1,4}[A-Za-z]{0,2}")
 def is_secret(value: str, kind: str, *, prose: bool) -> bool:
     """Say whether `value` beside a name of `kind` is a secret. `prose` marks a word in a sentence, judged harder."""
     bare = value.strip()
-    if not bare or bare.lower().rstrip(":.,;!?") in _NO_SECRET or MARKED.fullmatch(bare) or is_placeholder(bare):
+    word = bare.rstrip(":.,;!?")
+    if not word or word.lower() in _NO_SECRET or MARKED.fullmatch(word) or is_placeholder(bare) or is_placeholder(word):
         return False
     if kind == "token":
         return len(bare) >= (16 if prose else 8) and looks_random(bare)
