@@ -53,7 +53,7 @@ _OPERATIONS: Final = {
 _TRACELOOP: Final = {"workflow": "chain", "task": "chain", "agent": "agent", "tool": "tool"}
 # Traceloop's model spans carry no kind; this is what tells them.
 _REQUEST_TYPES: Final = {"chat": "model", "completion": "model", "embedding": "embedding", "rerank": "reranker"}
-_SIGNS: Final = (
+SIGNS: Final = (
     ("openinference.span.kind", _OPENINFERENCE),
     ("gen_ai.operation.name", _OPERATIONS),
     ("traceloop.span.kind", _TRACELOOP),
@@ -139,7 +139,7 @@ def kind_of(attributes: dict[str, Any], is_server: bool) -> str:
     """Return which of KINDS a span is. A server's own span of an MCP call is not the call of the agent."""
     if "mcp.method.name" in attributes and is_server:
         return "mcp"
-    for key, kinds in _SIGNS:
+    for key, kinds in SIGNS:
         value = attributes.get(key)
         if isinstance(value, str):
             kind = kinds.get(value.upper() if kinds is _OPENINFERENCE else value)

@@ -162,6 +162,7 @@ def test_messages_go_to_the_store_and_the_event_names_them() -> None:
 
 
 def test_parts_that_no_text_can_express_are_kept() -> None:
+    """An image or a thought stands beside the text of its message."""
     image = {"type": "blob", "mime_type": "image/png", "content": "iVBORw0KGgo="}
     thought = {"type": "reasoning", "content": "hm"}
     sent = [{"role": "user", "parts": [{"type": "text", "content": "See:"}, image]}]
@@ -177,6 +178,7 @@ def test_parts_that_no_text_can_express_are_kept() -> None:
     "value", ["no json", "[1, 2]", '"text"', "{}", "[]", "[" * 2_000, 7, True, [1], {"a": 1}]
 )  # fmt: skip
 def test_messages_that_are_none_stay_attributes(value: Any) -> None:
+    """What is no list of messages is kept as it was sent, and the span with it."""
     attributes = {OPERATION: "chat", "gen_ai.input.messages": value, "gen_ai.output.messages": value}
     event = one(attributes)
     assert event.data["new_messages"] == []
@@ -185,6 +187,7 @@ def test_messages_that_are_none_stay_attributes(value: Any) -> None:
 
 
 def test_a_model_span_without_messages_tells_its_input_and_output() -> None:
+    """Plain input is the one message; raw JSON of a request is none."""
     plain = one({ROLE: "LLM", "input.value": "hi", "input.mime_type": "text/plain", "output.value": "hello"})
     assert (plain.data["new_messages"], plain.data["text"]) == ([{"role": "user", "text": "hi"}], "hello")
     raw = one({ROLE: "LLM", "input.value": '{"messages": []}', "input.mime_type": "application/json"})
@@ -193,6 +196,7 @@ def test_a_model_span_without_messages_tells_its_input_and_output() -> None:
 
 @pytest.mark.parametrize("count", [-1, str(2**63), "many", 1.5, True, float("nan"), [3], None])
 def test_a_count_that_is_none_stays_an_attribute(count: Any) -> None:
+    """A count that cannot be one is in no sum and is not lost."""
     event = one({ROLE: "LLM", "llm.token_count.prompt": count, "gen_ai.usage.output_tokens": "12"})
     assert "input_tokens" not in event.data
     assert "llm.token_count.prompt" in told(event)["attributes"]
@@ -228,6 +232,7 @@ FOUND = [{**ABOUT, "content": "Run git init first"}, {"content": "second"}]
     ],
 )
 def test_searches_tell_query_and_documents_in_order(attributes: dict[str, Any]) -> None:
+    """Flattened, as JSON text and as a list: the same documents."""
     event = one(attributes)
     assert (event.ids["type"], event.ids["activation_id"]) == ("hint.query", span_id(1).hex())
     assert (event.data["trigger"], event.data["query"]) == ("agent.search", "not a repository")
@@ -237,12 +242,14 @@ def test_searches_tell_query_and_documents_in_order(attributes: dict[str, Any]) 
 
 
 def test_a_search_that_finds_nothing_and_one_that_fails() -> None:
+    """Empty and failed are told apart."""
     empty, failed = one({ROLE: "RETRIEVER"}), one({ROLE: "RETRIEVER"}, status={"code": 2, "message": "503"})
     assert (empty.data["result"], empty.data["documents"]) == ("empty", [])
     assert (failed.data["result"], failed.data["error"]) == ("error", "503")
 
 
 def test_rerankers_tell_what_went_in_and_what_came_out() -> None:
+    """The difference of the two lists is what was dropped."""
     listed = {f"reranker.input_documents.{n}.document.id": f"d-{n}" for n in range(3)}
     attributes = {ROLE: "RERANKER", "reranker.query": "q", **listed, "reranker.output_documents.0.document.id": "d-2"}
     event = one(attributes)

@@ -30,6 +30,7 @@ def nothing_stored() -> bool:
 
 @BOTH
 def test_success_is_an_empty_response_of_the_type_sent(sender: OtlpSender, media_type: str) -> None:
+    """Both spans are stored, and there is nothing to say about them."""
     answer = sender.send("traces", traces(span(1), span(2, 1)), media_type)
     assert (answer.status, answer.media_type) == (200, media_type)
     assert answer.success("traces") == {}
@@ -38,6 +39,7 @@ def test_success_is_an_empty_response_of_the_type_sent(sender: OtlpSender, media
 
 @BOTH
 def test_logs_are_answered_alike(sender: OtlpSender, media_type: str) -> None:
+    """The other address has the other response, which is as empty."""
     answer = sender.send("logs", logs(record("hello")), media_type)
     assert (answer.media_type, answer.success("logs")) == (media_type, {})
     assert [event.type for event in sender.stored().values()] == ["log"]
@@ -68,6 +70,7 @@ def test_both_encodings_of_a_request_become_the_same_events(sender: OtlpSender) 
 
 @BOTH
 def test_partial_success_is_200_with_count_and_reasons(sender: OtlpSender, media_type: str) -> None:
+    """Each rejected span is named by its place and its reason, and is listed with its run."""
     answer = sender.send("traces", traces(span(1), span(2, span_id=b"\0" * 8), span(3, kind=99)), media_type)
     told = answer.success("traces")["partialSuccess"]
     assert told["rejectedSpans"] == "2"
@@ -82,6 +85,7 @@ def test_partial_success_is_200_with_count_and_reasons(sender: OtlpSender, media
 
 @BOTH
 def test_rejected_log_records_are_counted(sender: OtlpSender, media_type: str) -> None:
+    """A record of no run is rejected, the one beside it is stored."""
     answer = sender.send("logs", logs(record("kept"), record("lost", trace_id=b"")), media_type)
     told = answer.success("logs")["partialSuccess"]
     assert (told["rejectedLogRecords"], "temporality.run_id" in told["errorMessage"]) == ("1", True)
@@ -110,6 +114,7 @@ def test_case_30_types_with_parameters_and_encodings(sender: OtlpSender, media_t
 @BOTH
 @pytest.mark.parametrize("signal", ["traces", "logs"])
 def test_case_30_empty_body_is_an_empty_success(sender: OtlpSender, media_type: str, signal: str) -> None:
+    """An exporter that sends nothing is not told off."""
     assert sender.send(signal, b"", media_type).success(signal) == {}
     assert nothing_stored()
 
@@ -124,6 +129,7 @@ def test_requests_without_records_are_a_success(sender: OtlpSender) -> None:
 
 @pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded", "application/grpc", ""])
 def test_other_types_are_415_and_say_what_is_read(sender: OtlpSender, media_type: str) -> None:
+    """Form data, gRPC and plain text are told the two types that are read."""
     answer = sender.send("traces", traces(span(1)).SerializeToString(), media_type)
     assert (answer.status, answer.problem()["reason"]) == (415, "UNSUPPORTED_TYPE")
     assert "application/x-protobuf or application/json" in answer.problem()["message"]
@@ -131,6 +137,7 @@ def test_other_types_are_415_and_say_what_is_read(sender: OtlpSender, media_type
 
 
 def test_json_in_another_charset_is_415(sender: OtlpSender) -> None:
+    """OTLP/JSON is UTF-8."""
     answer = sender.send("traces", traces(span(1)), "application/json; charset=utf-16")
     assert (answer.status, nothing_stored()) == (415, True)
 
@@ -171,12 +178,14 @@ def test_case_30_malformed_bodies_are_400_with_a_status(
 @BOTH
 @pytest.mark.parametrize("packed", [b"no gzip at all", gzip.compress(b"{}" * 500)[:-9]])
 def test_case_30_broken_gzip_is_400(sender: OtlpSender, media_type: str, packed: bytes) -> None:
+    """Sending the same again would not help, so no retry is asked for."""
     answer = sender.send("traces", packed, media_type, Content_Encoding="gzip")
     assert (answer.status, answer.problem()["reason"]) == (400, "BAD_ENCODING")
     assert nothing_stored()
 
 
 def test_unknown_encoding_is_415(sender: OtlpSender) -> None:
+    """An encoding that is not read is named as the fault."""
     answer = sender.send("traces", traces(span(1)), Content_Encoding="br")
     assert (answer.status, answer.problem()["reason"]) == (415, "UNSUPPORTED_ENCODING")
     assert nothing_stored()
@@ -198,6 +207,7 @@ def test_case_28_too_large_is_413_with_the_limit(sender: OtlpSender, media_type:
 
 @BOTH
 def test_case_28_too_many_spans_is_413_with_the_limit(sender: OtlpSender, media_type: str, settings: Any) -> None:
+    """The limit is the setting; one span fewer is taken."""
     settings.INGEST_MAX_SPANS = 3
     answer = sender.send("traces", traces(*(span(number) for number in range(1, 5))), media_type)
     assert (answer.status, answer.problem()["reason"]) == (413, "TOO_MANY_RECORDS")
@@ -207,6 +217,7 @@ def test_case_28_too_many_spans_is_413_with_the_limit(sender: OtlpSender, media_
 
 
 def test_case_28_1446_spans_of_one_request_are_stored(sender: OtlpSender) -> None:
+    """No cap of a few hundred throws a long run away."""
     sender.traces(*(span(number, 1) for number in range(2, 1_448)))
     assert len(sender.stored()) == 1_446
 
@@ -261,6 +272,7 @@ def silent_database(sender: OtlpSender) -> Iterator[None]:
 
 @BOTH
 def test_case_30_silent_database_asks_to_try_again(sender: OtlpSender, silent_database: None, media_type: str) -> None:
+    """503 with Retry-After, as a Status: nothing was taken."""
     answer = sender.send("traces", traces(span(1)), media_type)
     assert (answer.status, answer.problem()["code"]) == (503, 14)
     assert int(answer.headers["Retry-After"]) >= 1
@@ -286,6 +298,7 @@ def test_delivered_twice_log_records_are_stored_once(sender: OtlpSender) -> None
 
 
 def test_unknown_fields_are_ignored(sender: OtlpSender) -> None:
+    """A newer sender is understood in both encodings."""
     document = as_json(traces(span(1)))
     document["later"] = {"x": 1}
     document["resourceSpans"][0]["later"] = [1]

@@ -56,6 +56,7 @@ from tests.ingest.otlp_sending import START, TRACE, event_of, span, span_id, tra
     ],
 )
 def test_kind_and_type(attributes: dict[str, Any], kind: str, event_type: str) -> None:
+    """The first sign that is known decides, in the documented order."""
     event = one(attributes)
     assert (told(event)["kind"], event.ids["type"]) == (kind, event_type)
     assert attributes.keys() == told(event)["attributes"].keys()
@@ -91,6 +92,7 @@ def test_state_is_in_the_type(kind: str, prefix: str) -> None:
 
 
 def test_error_type_tells_a_failure_that_the_status_leaves_unset() -> None:
+    """A status of ok outweighs it."""
     failed = one({OPERATION: "execute_tool", "error.type": "timeout"})
     fine = one({OPERATION: "execute_tool", "error.type": "timeout"}, status={"code": 1})
     assert (failed.ids["type"], failed.data["error_class"]) == ("tool.failed", "timeout")
@@ -108,6 +110,7 @@ def test_identity_of_a_span() -> None:
 
 
 def test_ids_too_long_for_the_envelope_stay_attributes() -> None:
+    """A long session id costs no span and is not cut."""
     long = "x" * 201
     event = one({ROLE: "TOOL", "session.id": long, "gen_ai.tool.name": long, "tool.name": "short"}, name=long)
     assert (event.ids["task_id"], event.ids["tool"]) == (None, "short")
@@ -136,6 +139,7 @@ def test_ids_too_long_for_the_envelope_stay_attributes() -> None:
     ],
 )
 def test_tool_calls(attributes: dict[str, Any]) -> None:
+    """Both conventions tell name, call, arguments and result; structured arguments become JSON text."""
     event = one(attributes)
     assert (event.ids["type"], event.ids["tool"], event.ids["call_id"]) == ("tool.completed", "search", "c-1")
     assert (event.data["arguments"], event.data["result"], event.data["duration_ms"]) == ("{}", "found", 1_000)
@@ -151,10 +155,12 @@ def test_tool_calls(attributes: dict[str, Any]) -> None:
     ],
 )
 def test_tools_named_by_their_span(attributes: dict[str, Any], name: str, tool: str) -> None:
+    """Where no attribute names the tool the span's own name does."""
     assert one(attributes, name=name).ids["tool"] == tool
 
 
 def test_a_failed_tool_tells_its_error() -> None:
+    """The recorded exception says what the status does not."""
     raised = event_of("exception", {"exception.type": "TimeoutError", "exception.message": "after 30 s"})
     event = one({ROLE: "TOOL"}, status={"code": 2}, events=[raised])
     assert (event.data["error_class"], event.data["detail"]) == ("TimeoutError", "after 30 s")
@@ -183,6 +189,7 @@ def test_a_failed_tool_tells_its_error() -> None:
     ],
 )
 def test_an_agent_without_parent_is_the_run(attributes: dict[str, Any]) -> None:
+    """Task, answer, agent and model stand in the run's own event; under a parent it is a span."""
     root = one(attributes, None)
     assert (root.ids["type"], root.ids["caused_by"]) == ("run.completed", None)
     assert (root.data["task"], root.data["answer"]) == ("find it", "found")
@@ -222,6 +229,7 @@ def test_our_own_fields_complete_a_foreign_span() -> None:
 
 
 def test_a_resource_can_name_the_run() -> None:
+    """The span's own attribute goes before it."""
     events = mapped(span(1), span(2, attributes={"temporality.run_id": "own"}), resource={"temporality.run_id": "r-42"})
     assert [event.ids["run_id"] for event in events] == ["r-42", "own"]
 
@@ -239,6 +247,7 @@ def test_a_resource_can_name_the_run() -> None:
     ],
 )
 def test_wrong_attributes_of_ours_are_refused_by_name(key: str, value: Any) -> None:
+    """A wrong field costs its span only, and the reason names the attribute."""
     sent = traces(span(1, attributes={key: value}), span(2)).SerializeToString()
     events, refused = map_spans(read_traces(parse_traces(sent)).records)
     assert [event.index for event in events] == [1]
@@ -247,6 +256,7 @@ def test_wrong_attributes_of_ours_are_refused_by_name(key: str, value: Any) -> N
 
 @pytest.mark.parametrize("event_type", sorted(EVENT_TYPES))
 def test_every_type_can_be_sent_by_attributes(event_type: str) -> None:
+    """Whatever the native endpoint takes can be said on a span."""
     example = dict(EVENT_TYPES[event_type].example)
     event = one({"temporality.type": event_type, "temporality.data": json.dumps(example)})
     assert event.ids["type"] == event_type
@@ -307,6 +317,7 @@ def test_case_26_nonsense_clocks_are_kept_and_never_summed(
 
 
 def test_case_26_both_times_zero_is_a_span_that_runs() -> None:
+    """No end is no negative duration."""
     event = one({ROLE: "LLM"}, start_time_unix_nano=0, end_time_unix_nano=0)
     assert (event.ids["type"], event.occurred_ns, event.ended_ns) == ("model.requested", 0, None)
     assert list(draft(event).repairs) == ["clock_far"]
@@ -314,6 +325,7 @@ def test_case_26_both_times_zero_is_a_span_that_runs() -> None:
 
 @pytest.mark.parametrize("shift", [7 * 60, -27 * 3_600, 20 * 3_600])
 def test_case_27_skew_within_a_day_is_stored_as_sent(shift: int) -> None:
+    """Minutes ahead or a day behind is no reason to change or refuse a time."""
     event = one(
         {ROLE: "TOOL"}, start_time_unix_nano=START + shift * 10**9, end_time_unix_nano=START + shift * 10**9 + 1
     )
@@ -322,6 +334,7 @@ def test_case_27_skew_within_a_day_is_stored_as_sent(shift: int) -> None:
 
 @pytest.mark.parametrize("year_ns", [0 + 1, 56_900_000_000 * 10**9])
 def test_case_27_runs_dated_1970_and_3774_are_flagged(year_ns: int) -> None:
+    """Stored under their run, and flagged."""
     event = one({ROLE: "TOOL"}, start_time_unix_nano=min(year_ns, 2**64 - 1), end_time_unix_nano=2**64 - 1)
     assert list(draft(event).repairs) == ["clock_far"]
 

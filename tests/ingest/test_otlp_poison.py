@@ -90,6 +90,7 @@ def with_nested(levels: int, media_type: str) -> bytes:
 @BOTH
 @pytest.mark.parametrize("levels", [12, 20, LIMIT])
 def test_case_18_nesting_within_the_limit_is_kept(sender: OtlpSender, media_type: str, levels: int) -> None:
+    """Every level is there, and nothing is flagged."""
     assert sender.send("traces", with_nested(levels, media_type), media_type).success("traces") == {}
     kept = sender.one(2)
     assert depth_of(kept.data["span"]["attributes"]["deep"]) == levels
@@ -111,11 +112,13 @@ def test_case_18_deeper_nesting_is_cut_with_a_marker(sender: OtlpSender, media_t
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"resourceSpans":' + b"[" * 100_000 + b"]" * 100_000 + b"}"])
 def test_case_18_bottomless_json_is_answered(sender: OtlpSender, body: bytes) -> None:
+    """No recursion error in the parser."""
     assert sender.send("traces", body, JSON).status in (200, 400)
     assert not Event.objects.exists()
 
 
 def test_case_18_a_resource_nested_without_end_costs_nothing(sender: OtlpSender) -> None:
+    """The spans under it are stored."""
     resource = chunk(1, chunk(1, chunk(1, b"deep") + chunk(2, nested_value(5_000))))
     body = chunk(1, resource + chunk(2, chunk(2, span(1).SerializeToString())))
     assert sender.send("traces", body).success("traces") == {}
@@ -146,6 +149,7 @@ def test_case_11_bare_logs_on_the_traces_path_are_refused(sender: OtlpSender) ->
 
 
 def test_case_11_spans_on_the_logs_path_are_refused(sender: OtlpSender) -> None:
+    """The other way round it is the same mistake."""
     request = traces(span(1, attributes={"a": 1, "b": "text"}), span(2, 1, name="chat gpt"))
     for media_type in (PROTOBUF, JSON):
         answer = sender.send("logs", request, media_type)
@@ -157,6 +161,7 @@ def test_case_11_spans_on_the_logs_path_are_refused(sender: OtlpSender) -> None:
 @BOTH
 @pytest.mark.parametrize("bad", [b"", b"\1", b"\1\2\3", b"\0" * 8, b"\1" * 9, b"\1" * 16])
 def test_case_11_bad_span_ids_cost_their_span_only(sender: OtlpSender, media_type: str, bad: bytes) -> None:
+    """Missing, short, long and all zero ids are each named."""
     told = sender.send("traces", traces(span(1), span(2, span_id=bad), span(3)), media_type).success("traces")
     assert told["partialSuccess"]["rejectedSpans"] == "1"
     assert "[1] spanId" in told["partialSuccess"]["errorMessage"]
@@ -166,6 +171,7 @@ def test_case_11_bad_span_ids_cost_their_span_only(sender: OtlpSender, media_typ
 @BOTH
 @pytest.mark.parametrize("bad", [b"", b"\1", b"\0" * 16, b"\1" * 8, b"\1" * 17])
 def test_case_11_bad_trace_ids_cost_their_span_only(sender: OtlpSender, media_type: str, bad: bytes) -> None:
+    """A span of no trace belongs to no run."""
     told = sender.send("traces", traces(span(1), span(2, trace_id=bad)), media_type).success("traces")
     assert "[1] traceId" in told["partialSuccess"]["errorMessage"]
     assert Reject.objects.get().code == "invalid_id"
@@ -260,6 +266,7 @@ def test_case_12_parts_of_another_shape(sender: OtlpSender, path: tuple[Any, ...
 
 @pytest.mark.parametrize("name", ["attributes", "events", "links", "status", "name", "parentSpanId", "kind"])
 def test_case_12_null_means_absent(sender: OtlpSender, name: str) -> None:
+    """As protobuf's JSON has it."""
     document = as_json(traces(span(1)))
     spans_of(document)[0][name] = None
     document["resourceSpans"].append({"resource": None, "scopeSpans": None})
@@ -284,6 +291,7 @@ def test_case_02_nul_is_replaced_and_text_about_nul_is_not(sender: OtlpSender, m
 
 @BOTH
 def test_case_06_nul_in_a_stack_trace(sender: OtlpSender, media_type: str) -> None:
+    """On PostgreSQL, where it matters: stored and cleaned."""
     failed = span(1, attributes={"openinference.span.kind": "TOOL"}, status={"code": 2, "message": "broke"})
     failed.events.append(event_of("exception", {"exception.type": "E\0", "exception.stacktrace": "line\0line"}))
     assert sender.send("traces", traces(failed), media_type).success("traces") == {}
@@ -339,6 +347,7 @@ def test_a_span_read_again_is_the_same_event(sender: OtlpSender) -> None:
 
 
 def test_a_broken_span_costs_itself_only(sender: OtlpSender) -> None:
+    """Cut off in the middle, between two whole ones."""
     broken = span(2, attributes={"a": "text"}).SerializeToString()[:-4]
     body = request_of(span(1).SerializeToString(), broken, span(3).SerializeToString())
     told = sender.send("traces", body).success("traces")["partialSuccess"]
@@ -347,6 +356,7 @@ def test_a_broken_span_costs_itself_only(sender: OtlpSender) -> None:
 
 
 def test_a_broken_log_record_costs_itself_only(sender: OtlpSender) -> None:
+    """A byte that is no UTF-8 in one body leaves the other alone."""
     body = logs(record("one"), record("POISON")).SerializeToString().replace(b"POISON", b"POIS\xffN")
     assert sender.send("logs", body).success("logs") == {}
     kept = {event.data["body"]: event.repairs for event in sender.stored().values()}
@@ -371,6 +381,7 @@ def test_case_09_bare_numbers_that_are_no_json(sender: OtlpSender, word: str) ->
 
 
 def test_case_09_protobuf_doubles(sender: OtlpSender) -> None:
+    """NaN of any bits and infinity become null, the smallest number stays."""
     values = [float("nan"), float("inf"), struct.unpack("d", b"\xff" * 8)[0], 5e-324]
     assert sender.traces(span(1, attributes={"v": values})) == {}
     assert sender.one(1).repairs == ["non_finite"]
@@ -400,6 +411,7 @@ def test_case_14_huge_list_indexes_stay_flat(sender: OtlpSender, media_type: str
 
 @BOTH
 def test_case_15_odd_keys_are_only_keys(sender: OtlpSender, media_type: str) -> None:
+    """Whatever kind the span is, the keys are kept as keys."""
     odd = dict.fromkeys(("__class__", "__proto__.x", "", ".", "a..b", "constructor", "x" * 5000, "a.b", "a"), "v")
     for kind in ("TOOL", "LLM", "AGENT", "RETRIEVER", "RERANKER"):
         number = len(sender.stored()) + 1
@@ -423,6 +435,7 @@ def test_case_15_input_and_input_value_have_one_winner(sender: OtlpSender, media
 
 @BOTH
 def test_repeated_keys_lose_no_value(sender: OtlpSender, media_type: str) -> None:
+    """The second value stands under a numbered key, and the event is flagged."""
     sent = span(1, attributes={"a": 1})
     sent.attributes.append(sent.attributes[0])
     sent.attributes[1].value.int_value = 2
@@ -433,6 +446,7 @@ def test_repeated_keys_lose_no_value(sender: OtlpSender, media_type: str) -> Non
 
 @BOTH
 def test_too_many_attributes_are_refused_with_the_limit(sender: OtlpSender, media_type: str) -> None:
+    """The limit is in the reason, and the span beside it is stored."""
     crowded = span(2, attributes={f"k{number}": number for number in range(4_097)})
     told = sender.send("traces", traces(span(1), crowded), media_type).success("traces")["partialSuccess"]
     assert "[1] attributes are 4097; the limit is 4096" in told["errorMessage"]
@@ -440,6 +454,7 @@ def test_too_many_attributes_are_refused_with_the_limit(sender: OtlpSender, medi
 
 
 def test_case_05_answers_and_rejects_hold_no_payload(sender: OtlpSender, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither answer, rejects nor log repeat what was sent."""
     document = as_json(traces(span(1), span(2)))
     spans_of(document)[0] |= {"kind": "sesame-open", "attributes": {"sesame-open": "sesame-open"}}
     answer = sender.send("traces", document, JSON)

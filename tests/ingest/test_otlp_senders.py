@@ -103,6 +103,7 @@ def check_messages(calls: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_openinference_on_the_openai_client(stack: RunningStack, model: LocalServer, compression: str) -> None:
+    """The agent's process is set up by environment alone, with and without gzip."""
     run_id = run_agent(stack, model, "openinference", OTEL_EXPORTER_OTLP_COMPRESSION=compression)
     events = events_of(stack, run_id)
     check_agent(events)
@@ -209,6 +210,7 @@ async def test_temporals_own_interceptor(stack: RunningStack) -> None:
 
 
 def test_case_16_a_chain_of_5000_nested_spans_is_stored(stack: RunningStack) -> None:
+    """In one request, each under its parent."""
     trace_id = uuid.uuid4().bytes
     spans = [span(1, trace_id=trace_id)]
     spans += [span(n, n - 1, trace_id=trace_id, start_time_unix_nano=START + n) for n in range(2, 5_001)]
