@@ -67,7 +67,7 @@ def prepare_demo() -> Prepared:
     """
     with transaction.atomic():
         project = Project.objects.filter(slug=DEMO_SLUG).first() or create_project(DEMO_SLUG, "Demo")
-        user, _ = get_user_model().objects.get_or_create(username=DEMO_USER)
+        user, _ = get_user_model().objects.get_or_create(username=DEMO_USER, defaults={"is_staff": True})
         Membership.objects.get_or_create(project=project, user=user)
         if not KnowledgeItem.objects.filter(project=project).exists():
             files = sorted(str(path) for path in STARTER.glob("*.jsonl"))

@@ -186,7 +186,7 @@ def told(response: HttpResponse) -> tuple[int, str, str]:
     """What an answer says: status, where it leads, and its body without what is made anew for each answer."""
     body = response.content.decode(errors="replace")
     body = re.sub(r"[A-Za-z0-9]{64}", "TOKEN", body)  # against forged requests, masked anew in each answer
-    body = re.sub(r'"computed_at":"[^"]+"', "", body)  # the moment of the answer
+    body = re.sub(r'"computed_at":"[^"]+"|as of <time.+?</time>', "", body)  # the moment of the answer
     return response.status_code, response.headers.get("Location", ""), body
 
 

@@ -34,6 +34,10 @@ class FoldLag:
     oldest_seconds: float
 
     @property
+    def oldest_ms(self) -> float:
+        return self.oldest_seconds * 1000
+
+    @property
     def is_capped(self) -> bool:
         """Tell whether more runs may wait than were counted."""
         return self.n_runs >= MOST_WAITING

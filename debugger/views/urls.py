@@ -2,7 +2,18 @@
 
 from django.urls import URLPattern, path
 
-from debugger.views import driving, event_detail, keys, probes, project_settings, run_detail, run_list, sign_in, why
+from debugger.views import (
+    driving,
+    event_detail,
+    keys,
+    operations,
+    probes,
+    project_settings,
+    run_detail,
+    run_list,
+    sign_in,
+    why,
+)
 from ingest.path_ids import IdConverter  # noqa: F401  (registers the `id` of the patterns)
 
 urlpatterns: list[URLPattern] = [
@@ -28,6 +39,7 @@ urlpatterns: list[URLPattern] = [
     path("<slug:project>/keys/<int:key_id>/", keys.key_deliveries, name="key-deliveries"),
     path("<slug:project>/keys/<int:key_id>/quota/", keys.set_quota, name="key-quota"),
     path("<slug:project>/keys/<int:key_id>/revoke/", keys.revoke, name="key-revoke"),
+    path("<slug:project>/operations/", operations.operations, name="operations"),
     path("<slug:project>/settings/", project_settings.project_settings, name="project-settings"),
     path("<slug:project>/settings/retention/", project_settings.set_retention, name="project-retention"),
     path("<slug:project>/settings/redaction/", project_settings.set_redaction, name="project-redaction"),

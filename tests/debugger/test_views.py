@@ -54,6 +54,7 @@ PAGES = {
     "event-detail": ["alpha", "r-42", "r-42:5"],
     "event-data": ["alpha", "r-42", "r-42:5"],
     "keys": ["alpha"],
+    "operations": ["alpha"],
     "project-settings": ["alpha"],
 }
 UNKNOWN = {
@@ -65,6 +66,7 @@ UNKNOWN = {
     "event-detail": ["alpha", "r-42", "r-42:999"],
     "event-data": ["alpha", "r-42", "r-42:999"],
     "keys": ["nowhere"],
+    "operations": ["nowhere"],
     "project-settings": ["nowhere"],
 }
 FRAGMENTS = ("run-list", "run-list-rows", "run-rows", "why", "event-detail")
