@@ -125,7 +125,11 @@ def lock_runs(project_id: int, run_ids: Iterable[str], today: date) -> dict[str,
 def stored_digests(
     project_id: int, places: Mapping[str, RunPlace], identities: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], bytes]:
-    """Return the digests of those (run_id, event_id) that are stored already. The caller holds the runs' locks."""
+    """Return the digests of those (run_id, event_id) that are stored already. The caller holds the runs' locks.
+
+    Each is looked up in the primary key by itself: a join would be planned from the statistics of a new day's
+    partition, which has none, and read the whole of it.
+    """
     by_day: dict[date, list[tuple[str, str]]] = {}
     for identity in identities:
         place = places[identity[0]]
@@ -136,10 +140,13 @@ def stored_digests(
         for run_day, wanted in by_day.items():
             cursor.execute(
                 """
-                SELECT kept.run_id, kept.event_id, kept.digest
+                SELECT given.run_id, given.event_id, kept.digest
                 FROM unnest(%s::text[], %s::text[]) AS given(run_id, event_id)
-                JOIN ingest_event kept ON kept.run_id = given.run_id AND kept.event_id = given.event_id
-                WHERE kept.project_id = %s AND kept.run_day = %s
+                CROSS JOIN LATERAL (
+                    SELECT digest FROM ingest_event
+                    WHERE project_id = %s AND run_day = %s AND run_id = given.run_id AND event_id = given.event_id
+                    LIMIT 1
+                ) kept
                 """,
                 [[run_id for run_id, _ in wanted], [event_id for _, event_id in wanted], project_id, run_day],
             )
@@ -162,23 +169,29 @@ def append(project_id: int, places: Mapping[str, RunPlace], drafts: Sequence[Eve
 
 
 def count_runs(project_id: int, added: Mapping[str, int], conflicts: Mapping[str, int]) -> None:
-    """Add to the runs' last arrival numbers and conflict counts, under the caller's locks."""
+    """Add to the runs' last arrival numbers and conflict counts, under the caller's locks.
+
+    The rows are there. An upsert finds each by the primary key, whatever the planner knows of the table.
+    """
     run_ids = sorted({*added, *conflicts})
     if not run_ids:
         return
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            UPDATE ingest_run
-            SET last_arrival = last_arrival + given.n_added, n_conflicts = n_conflicts + given.n_differ
+            INSERT INTO ingest_run AS kept (project_id, run_id, run_day, first_received_at, last_received_at,
+                                            last_arrival, folded_arrival, n_conflicts)
+            SELECT %s, run_id, current_date, now(), now(), n_added, 0, n_differ
             FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS given(run_id, n_added, n_differ)
-            WHERE ingest_run.project_id = %s AND ingest_run.run_id = given.run_id
+            ON CONFLICT (project_id, run_id) DO UPDATE
+            SET last_arrival = kept.last_arrival + excluded.last_arrival,
+                n_conflicts = kept.n_conflicts + excluded.n_conflicts
             """,
             [
+                project_id,
                 run_ids,
                 [added.get(run_id, 0) for run_id in run_ids],
                 [conflicts.get(run_id, 0) for run_id in run_ids],
-                project_id,
             ],
         )
 

@@ -35,9 +35,12 @@ def store(project_id: int, bodies: Mapping[str, tuple[date, str]]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT kept.hash FROM unnest(%s::text[], %s::date[]) AS given(hash, day)
-            JOIN ingest_message kept ON kept.hash = given.hash
-            WHERE kept.project_id = %s AND kept.last_run_day >= given.day
+            SELECT given.hash FROM unnest(%s::text[], %s::date[]) AS given(hash, day)
+            CROSS JOIN LATERAL (
+                SELECT FROM ingest_message
+                WHERE project_id = %s AND hash = given.hash AND last_run_day >= given.day
+                LIMIT 1
+            ) kept
             """,
             [hashes, [bodies[name][0] for name in hashes], project_id],
         )
@@ -48,7 +51,7 @@ def store(project_id: int, bodies: Mapping[str, tuple[date, str]]) -> None:
         cursor.execute(
             """
             INSERT INTO ingest_message (project_id, hash, body, last_run_day)
-            SELECT %s, hash, body::jsonb, day FROM unnest(%s::text[], %s::text[], %s::date[]) AS given(hash, body, day)
+            SELECT %s, hash, body::json, day FROM unnest(%s::text[], %s::text[], %s::date[]) AS given(hash, body, day)
             ON CONFLICT (project_id, hash) DO UPDATE SET last_run_day = excluded.last_run_day
             WHERE ingest_message.last_run_day < excluded.last_run_day
             """,

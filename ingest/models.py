@@ -12,6 +12,8 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from ingest.fields import JsonTextField
+
 # First segments of addresses that are no project's: a project of that slug could never be opened.
 RESERVED_SLUGS: Final = (
     "admin", "api", "docs", "healthz", "metrics", "operations", "projects", "readyz", "settings", "sign-in",
@@ -138,7 +140,7 @@ class Event(models.Model):
         max_length=16, help_text="hash of the event as sent, to tell a duplicate from a conflict"
     )
     repairs = models.JSONField(null=True, help_text="list of repair words, null when nothing was changed")
-    data = models.JSONField()
+    data = JsonTextField()
 
     class Meta:
         constraints = [
@@ -152,7 +154,7 @@ class Message(models.Model):
     pk = models.CompositePrimaryKey("project_id", "hash")
     project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
     hash = models.TextField()
-    body = models.JSONField(help_text="role, text, origin, calls, call_id")
+    body = JsonTextField(help_text="role, text, origin, calls, call_id: the bytes that were hashed")
     last_run_day = models.DateField()
 
     class Meta:

@@ -3,6 +3,7 @@
 import datetime
 
 import django.db.models.deletion
+import ingest.fields
 import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
@@ -35,7 +36,7 @@ CREATE TABLE ingest_event (
     mcp_server text,
     digest bytea NOT NULL,
     repairs jsonb,
-    data jsonb NOT NULL,
+    data json NOT NULL,
     PRIMARY KEY (project_id, run_day, run_id, event_id),
     CONSTRAINT ingest_event_arrival UNIQUE (project_id, run_day, run_id, arrival)
 ) PARTITION BY RANGE (run_day);
@@ -82,7 +83,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('pk', models.CompositePrimaryKey('project_id', 'hash', blank=True, editable=False, primary_key=True, serialize=False)),
                 ('hash', models.TextField()),
-                ('body', models.JSONField(help_text='role, text, origin, calls, call_id')),
+                ('body', ingest.fields.JsonTextField(help_text='role, text, origin, calls, call_id: the bytes that were hashed')),
                 ('last_run_day', models.DateField()),
                 ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
             ],
@@ -123,7 +124,7 @@ class Migration(migrations.Migration):
                         ('mcp_server', models.TextField(null=True)),
                         ('digest', models.BinaryField(help_text='hash of the event as sent, to tell a duplicate from a conflict', max_length=16)),
                         ('repairs', models.JSONField(help_text='list of repair words, null when nothing was changed', null=True)),
-                        ('data', models.JSONField()),
+                        ('data', ingest.fields.JsonTextField()),
                         ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
                     ],
                     options={

@@ -1,5 +1,6 @@
 """The write path: identity, arrival numbers, partial acceptance, conflicts, racing writers, isolation."""
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -180,3 +181,13 @@ def test_patterns_that_cannot_be_used_refuse_the_request(project: Project) -> No
         accept_events(project.pk, [event(1)])
     assert (refused.value.status, refused.value.code) == (503, "redaction_unavailable")
     assert not Event.objects.filter(project_id=project.pk).exists()
+
+
+def test_a_message_is_kept_as_the_bytes_of_its_hash(project: Project) -> None:
+    """What is kept can be checked against the name it is kept under: not a byte differs."""
+    told = {"n_messages": 1, "new_messages": [{"role": "user", "text": "a 1.50 b", "calls": [1.5, 2]}]}
+    accept_events(project.pk, [event(1, type="model.requested", data=told)])
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT hash, body::text FROM ingest_message")
+        ((name, body),) = cursor.fetchall()
+    assert hashlib.sha256(body.encode()).hexdigest() == name

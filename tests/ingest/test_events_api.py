@@ -269,7 +269,7 @@ def test_another_projects_run_is_404(sender: Sender) -> None:
     assert stranger.get("/v1/rejects").json()["results"] == []
 
 
-@pytest.mark.parametrize("from_statement", ["SELECT", "INSERT INTO ingest_run", "UPDATE ingest_run"])
+@pytest.mark.parametrize("from_statement", ["SELECT", "INSERT INTO ingest_run (", "INSERT INTO ingest_run AS"])
 def test_silent_database_is_503_with_retry_after(sender: Sender, from_statement: str) -> None:
     """Nothing is acknowledged when the database is lost at any step, and the sender is told when to come back."""
 

@@ -74,7 +74,7 @@ def test_unreachable_database_is_503(headers: dict[str, str]) -> None:
         "INSERT INTO ingest_run",
         "FROM pg_class",
         "INSERT INTO ingest_message",
-        "UPDATE ingest_run",
+        "INSERT INTO ingest_run AS",
         'INTO "ingest_reject',
     ],
 )
