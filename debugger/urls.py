@@ -1,6 +1,6 @@
 """Every URL: the machine API under /v1/, the pages under /<project>/."""
 
-from django.urls import URLPattern, URLResolver, include, path
+from django.urls import URLPattern, URLResolver, include, path, re_path
 
 from debugger.views import api_docs
 from ingest.error_answers import unknown_address
@@ -9,6 +9,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("v1/", include("ingest.urls")),
     path("v1/", include("knowledge.urls")),
     path("v1/docs", api_docs.api_docs, name="api-docs"),
-    path("v1/<path:rest>", unknown_address),
+    re_path(r"^v1/(?s:.*)\Z", unknown_address),
     path("", include("debugger.views.urls")),
 ]

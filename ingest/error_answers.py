@@ -54,7 +54,7 @@ def _is_read_only(error: Exception) -> bool:
 
 
 @csrf_exempt
-def unknown_address(request: HttpRequest, rest: str = "") -> JsonResponse:
+def unknown_address(request: HttpRequest) -> JsonResponse:
     """Answer an address of the machine API that is none, as programs expect it."""
     detail = "there is no such address; an id with a slash or a percent sign is quoted twice: a/b is a%252Fb"
     return JsonResponse(error_body("not_found", detail), status=404)

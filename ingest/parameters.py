@@ -1,7 +1,7 @@
 """Reads the query parameters of the machine API: each known one once, each refusal by the parameter's name."""
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from django.utils.dateparse import parse_datetime
@@ -67,7 +67,7 @@ MOMENT_FORM: Final = "an RFC 3339 time with its zone, such as 2026-11-30T03:00:0
 
 
 def parse_moment(raw: str) -> datetime | None:
-    """Return an RFC 3339 time with its zone, None for anything else."""
+    """Return an RFC 3339 time in UTC, None for anything else."""
     try:
         # A plus sign that was not escaped in a URL arrives as a space.
         moment = parse_datetime(raw.replace(" ", "+") if raw.count("T") == 1 else raw)
@@ -75,7 +75,7 @@ def parse_moment(raw: str) -> datetime | None:
         return None
     if moment is None or moment.tzinfo is None or not 1 < moment.year < 9999:  # noqa: PLR2004
         return None
-    return moment
+    return moment.astimezone(UTC)  # PostgreSQL knows no offsets of 16 hours and more
 
 
 def _invalid(name: str, must: str) -> IngestError:

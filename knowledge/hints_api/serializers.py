@@ -118,7 +118,7 @@ class HintRequestSerializer(StrictSerializer):
     """`POST /v1/observations/hints`. Requests made before runtime triggers existed stay valid. (Seed 001 §7.1.)"""
 
     project = _id(help_text="slug of the key's own project, or absent")
-    run = serializers.CharField(max_length=ID_LIMIT, trim_whitespace=False)
+    run = serializers.CharField(min_length=1, max_length=ID_LIMIT, trim_whitespace=False)
     task = _id()
     actor = _id()
     query = _text(QUERY_LIMIT)
