@@ -47,7 +47,7 @@ OPERATIONS = [
     ("GET", "/v1/runs/{run_id}/activations"),
     ("GET", "/v1/runs/{run_id}/requests/{event_id}"),
 ]
-EXAMPLES = 40
+EXAMPLES = 25
 # The same examples on every run; what one leaves behind belongs to the next, as in the world.
 STEADY = settings(
     max_examples=EXAMPLES,
@@ -166,9 +166,7 @@ BODIES = st.builds(
     lambda events: json.dumps({"events": events}).encode(), st.lists(EVENTS | VALUES, max_size=5)
 ) | st.binary(max_size=300)
 ENCODINGS = st.sampled_from(["", "gzip", "deflate", "identity", "br", "gzip, gzip"])
-TYPES = st.sampled_from(
-    ["application/json", "application/json; charset=utf-8", "", "text/plain", "application/x-protobuf"]
-)
+TYPES = st.sampled_from(["application/json", "application/json; charset=utf-8", "", "text/plain"])
 
 
 def cut_somewhere(body: bytes, places: list[int]) -> bytes:
@@ -200,7 +198,7 @@ def check_answer(response: Any, n_before: int) -> int:
     return n_stored
 
 
-@settings(STEADY, max_examples=250)
+@settings(STEADY, max_examples=100)
 @given(body=BODIES, places=st.lists(st.integers(0, 10_000), max_size=3), encoding=ENCODINGS, content_type=TYPES)
 def test_any_bytes_get_a_right_answer(
     sender: Sender, body: bytes, places: list[int], encoding: str, content_type: str
@@ -213,7 +211,7 @@ def test_any_bytes_get_a_right_answer(
     check_answer(response, n_before)
 
 
-@settings(STEADY, max_examples=250)
+@settings(STEADY, max_examples=100)
 @given(events=st.lists(EVENTS, min_size=1, max_size=5))
 def test_any_event_is_stored_or_rejected_by_its_index(sender: Sender, events: list[dict[str, Any]]) -> None:
     """Every event of a readable request is stored, known or listed: none is lost and none costs another."""
