@@ -178,7 +178,7 @@ def test_a_pattern_that_cannot_be_is_refused_whole(world: World, kind: str, patt
     Project.objects.update(redaction_patterns=[{"kind": "kept", "pattern": "k+"}])
     refused = world.post("project-redaction", {"kind": ["good", kind], "pattern": ["g+", pattern]})
     assert refused.status_code == 400
-    assert "redaction pattern 2" in shown(refused)
+    assert "Redaction pattern 2" in shown(refused)
     assert "Nothing was saved." in shown(refused)
     assert 'value="g+"' in shown(refused)
     assert Project.objects.get(slug="alpha").redaction_patterns == [{"kind": "kept", "pattern": "k+"}]
