@@ -22,7 +22,6 @@ logger = logging.getLogger("temporality.requests")
 
 MACHINE_API: Final = "/v1/"
 SANE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}")
-DATABASE_AWAY: Final = "database_unavailable"
 RETRY_SECONDS: Final = 5  # what a browser is told to wait
 
 
@@ -49,7 +48,8 @@ class RequestsSeen:
             response = self._get_response(request)
             response.headers["X-Request-ID"] = this_id
             seconds = time.perf_counter() - started
-            self._note(request, response, seconds)
+            match = request.resolver_match
+            metrics.note_request((match and match.url_name) or "none", response.status_code, seconds)
             if request.path.startswith(MACHINE_API):
                 _write_line(request, response, seconds, counts)
         finally:
@@ -65,13 +65,6 @@ class RequestsSeen:
         logger.error("a page found the database away: %s", describe(error.__cause__ or error))
         body = render_to_string("503.html")
         return HttpResponse(body, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
-
-    def _note(self, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
-        match = request.resolver_match
-        metrics.note_request((match and match.url_name) or "none", response.status_code, seconds)
-        data = getattr(response, "data", None)
-        if response.status_code == 503 and isinstance(data, dict) and data.get("code") == DATABASE_AWAY:
-            metrics.note_database_failure()
 
 
 def _write_line(request: HttpRequest, response: HttpResponse, seconds: float, counts: dict[str, int]) -> None:

@@ -11,6 +11,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
+from ingest import metrics
 from ingest.errors import IngestError
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ def handle_api_error(error: Exception, context: dict[str, Any]) -> Response | No
         headers = {"Retry-After": str(wait)} if wait else None
         return Response(error_body(error.code, error.detail, **error.extra), status=error.status, headers=headers)
     if isinstance(error, OperationalError | InterfaceError) or _is_read_only(error):
+        metrics.note_database_failure()
         logger.error("database does not answer: %s", type(error.__cause__ or error).__name__)
         told = f"the database does not answer, or cannot write now; send again in {RETRY_SECONDS} s"
         body = error_body("database_unavailable", told, retry_after=RETRY_SECONDS)

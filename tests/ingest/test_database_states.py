@@ -27,6 +27,7 @@ STATES = {
     "40P01": "deadlock_detected",
     "40001": "serialization_failure",
     "58030": "io_error",
+    "25006": "read_only_sql_transaction",
 }
 
 
