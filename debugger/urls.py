@@ -9,6 +9,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("v1/", include("ingest.urls")),
     path("v1/", include("knowledge.urls")),
     path("v1/docs", api_docs.api_docs, name="api-docs"),
-    re_path(r"^v1/(?s:.*)\Z", unknown_address),
+    re_path(r"^v1/", unknown_address),
     path("", include("debugger.views.urls")),
 ]
