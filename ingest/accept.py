@@ -201,15 +201,14 @@ def _sort(drafts: Sequence[EventDraft], stored: dict[tuple[str, str], bytes]) ->
     return outcome
 
 
-def _bodies(drafts: Sequence[EventDraft], places: dict[str, journal.RunPlace]) -> dict[str, tuple[date, str]]:
-    """Return the message bodies of the drafts, each with the day of the newest run that carries it."""
-    bodies: dict[str, tuple[date, str]] = {}
+def _bodies(drafts: Sequence[EventDraft], places: dict[str, journal.RunPlace]) -> dict[str, tuple[date, str | None]]:
+    """Return the messages of the drafts, each with the day of the newest run that has it, and its body if one has."""
+    bodies: dict[str, tuple[date, str | None]] = {}
     for draft in drafts:
         run_day = places[draft.run_id].run_day
         for message in draft.messages:
-            known = bodies.get(message.hash)
-            if known is None or known[0] < run_day:
-                bodies[message.hash] = (run_day, message.body)
+            day, body = bodies.get(message.hash, (run_day, None))
+            bodies[message.hash] = (max(day, run_day), body or message.body)
     return bodies
 
 

@@ -16,6 +16,11 @@ class JsonTextField(models.JSONField):
     def db_type(self, connection: Any) -> str:
         return "json"
 
+    def deconstruct(self) -> Any:
+        """Appear in migrations as Django's own field, so that they need no code of ours; their SQL names the type."""
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.JSONField", args, kwargs
+
 
 def read_as_text(*, connection: Any, **_: Any) -> None:
     """Let a new connection hand on `json` as text, which is what Django's field reads, as it does for jsonb."""

@@ -6,13 +6,34 @@ Only `accept.py` writes through here. (Seed 001 §16.3: what the next request ho
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, Final
 
 from django.db import connection
 from django.db.models import Q
 
 from ingest.model_requests import MESSAGE_TYPES, REQUEST_TYPE, follow_requests
 from ingest.models import Event, Message, Run
+
+# Each hash is looked up in the primary key by itself, whatever the planner knows of the table.
+KNOWN: Final = """
+SELECT given.hash FROM unnest(%s::text[], %s::date[]) AS given(hash, day)
+CROSS JOIN LATERAL (
+    SELECT FROM ingest_message
+    WHERE project_id = %s AND hash = given.hash AND last_run_day >= given.day
+    LIMIT 1
+) kept
+"""
+WRITE: Final = """
+INSERT INTO ingest_message (project_id, hash, body, last_run_day)
+SELECT %s, hash, body::json, day FROM unnest(%s::text[], %s::text[], %s::date[]) AS given(hash, body, day)
+ON CONFLICT (project_id, hash) DO UPDATE SET last_run_day = excluded.last_run_day
+WHERE ingest_message.last_run_day < excluded.last_run_day
+"""
+KEEP_ON: Final = """
+UPDATE ingest_message SET last_run_day = given.day
+FROM unnest(%s::text[], %s::date[]) AS given(hash, day)
+WHERE project_id = %s AND ingest_message.hash = given.hash AND last_run_day < given.day
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,40 +44,33 @@ class RebuiltRequest:
     missing: tuple[str, ...]
 
 
-def store(project_id: int, bodies: Mapping[str, tuple[date, str]]) -> None:
-    """Write bodies, inside the caller's transaction: hash -> (day of the newest run that uses it, JSON text).
+def store(project_id: int, bodies: Mapping[str, tuple[date, str | None]]) -> None:
+    """Write bodies, inside the caller's transaction: hash -> (day of the newest run that has it, JSON text or None).
 
     Known messages are left alone, so that writers who share a system prompt do not wait for each other; the rest
-    is written in the order of hashes, so that no two writers can block each other for good.
+    is written in the order of hashes, so that no two writers can block each other for good. A message without a body
+    is only named: if it is kept, it is kept for that day too.
     """
     if not bodies:
         return
-    hashes = sorted(bodies)
+    days = {name: bodies[name][0] for name in sorted(bodies)}
+    known = _known(project_id, days)
+    fresh = [name for name in days if name not in known]
+    written = [name for name in fresh if bodies[name][1] is not None]
+    named = [name for name in fresh if bodies[name][1] is None]
     with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            SELECT given.hash FROM unnest(%s::text[], %s::date[]) AS given(hash, day)
-            CROSS JOIN LATERAL (
-                SELECT FROM ingest_message
-                WHERE project_id = %s AND hash = given.hash AND last_run_day >= given.day
-                LIMIT 1
-            ) kept
-            """,
-            [hashes, [bodies[name][0] for name in hashes], project_id],
-        )
-        known = {row[0] for row in cursor.fetchall()}
-        fresh = [name for name in hashes if name not in known]
-        if not fresh:
-            return
-        cursor.execute(
-            """
-            INSERT INTO ingest_message (project_id, hash, body, last_run_day)
-            SELECT %s, hash, body::json, day FROM unnest(%s::text[], %s::text[], %s::date[]) AS given(hash, body, day)
-            ON CONFLICT (project_id, hash) DO UPDATE SET last_run_day = excluded.last_run_day
-            WHERE ingest_message.last_run_day < excluded.last_run_day
-            """,
-            [project_id, fresh, [bodies[name][1] for name in fresh], [bodies[name][0] for name in fresh]],
-        )
+        if written:
+            texts = [bodies[name][1] for name in written]
+            cursor.execute(WRITE, [project_id, written, texts, [days[name] for name in written]])
+        if named:
+            cursor.execute(KEEP_ON, [named, [days[name] for name in named], project_id])
+
+
+def _known(project_id: int, days: Mapping[str, date]) -> set[str]:
+    """Return those of the hashes that are kept for their day already."""
+    with connection.cursor() as cursor:
+        cursor.execute(KNOWN, [list(days), list(days.values()), project_id])
+        return {row[0] for row in cursor.fetchall()}
 
 
 def load_messages(project_id: int, hashes: Iterable[str]) -> dict[str, dict[str, Any]]:

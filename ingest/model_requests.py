@@ -24,10 +24,13 @@ _REPEATED: Final = ("role", "origin", "tokens", "call_id", "position")
 
 @dataclass(frozen=True, slots=True)
 class MessageBody:
-    """One message to be kept: SHA-256 (hex) of its canonical JSON (keys sorted, no spaces, UTF-8), and that JSON."""
+    """One message to be kept: SHA-256 (hex) of its canonical JSON (keys sorted, no spaces, UTF-8), and that JSON.
+
+    `body` is None for a message that is only named: what is kept of it is needed for longer.
+    """
 
     hash: str
-    body: str
+    body: str | None
 
 
 def split_messages(
@@ -51,6 +54,7 @@ def split_messages(
         body = {name: value for name, value in entry.items() if name not in _ABOUT and value is not None}
         sent_hash = entry.get("hash")
         if not body and isinstance(sent_hash, str):
+            bodies.append(MessageBody(sent_hash, None))
             references.append({"hash": sent_hash, **about})
             continue
         text = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)

@@ -27,7 +27,7 @@ WEB_OPTIONS = (
     "--threads=8",
     "--timeout=60",
     "--graceful-timeout=3",
-    "--keep-alive=5",
+    "--keep-alive=0",  # kept connections stay with one process: a few busy senders would leave the other idle
     "--no-control-socket",
 )  # no access log: a sign-in link's token stands in its address
 # The kernel is a customer of the HTTP API: it gets none of the server's secrets.

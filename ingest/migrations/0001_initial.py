@@ -3,7 +3,6 @@
 import datetime
 
 import django.db.models.deletion
-import ingest.fields
 import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
@@ -83,7 +82,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('pk', models.CompositePrimaryKey('project_id', 'hash', blank=True, editable=False, primary_key=True, serialize=False)),
                 ('hash', models.TextField()),
-                ('body', ingest.fields.JsonTextField(help_text='role, text, origin, calls, call_id: the bytes that were hashed')),
+                ('body', models.JSONField(help_text='role, text, origin, calls, call_id: the bytes that were hashed')),
                 ('last_run_day', models.DateField()),
                 ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
             ],
@@ -91,6 +90,7 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(condition=models.Q(('last_run_day', datetime.date(1, 1, 1))), fields=['project'], name='ingest_message_unclaimed')],
             },
         ),
+        migrations.RunSQL("ALTER TABLE ingest_message ALTER body TYPE json", migrations.RunSQL.noop),
         # The journal is partitioned, which Django cannot say: the table is made by SQL, the model is state only.
         # There is no default partition: a day without its partition is an error, never a quiet pile.
         migrations.SeparateDatabaseAndState(
@@ -124,7 +124,7 @@ class Migration(migrations.Migration):
                         ('mcp_server', models.TextField(null=True)),
                         ('digest', models.BinaryField(help_text='hash of the event as sent, to tell a duplicate from a conflict', max_length=16)),
                         ('repairs', models.JSONField(help_text='list of repair words, null when nothing was changed', null=True)),
-                        ('data', ingest.fields.JsonTextField()),
+                        ('data', models.JSONField()),
                         ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
                     ],
                     options={

@@ -191,3 +191,15 @@ def test_a_message_is_kept_as_the_bytes_of_its_hash(project: Project) -> None:
         cursor.execute("SELECT hash, body::text FROM ingest_message")
         ((name, body),) = cursor.fetchall()
     assert hashlib.sha256(body.encode()).hexdigest() == name
+
+
+def test_a_message_that_is_only_named_is_kept_for_the_day_of_who_names_it(project: Project) -> None:
+    """A run of today that names a message of an old one by hash alone needs it for as long as it needs its own."""
+    told = {"n_messages": 1, "new_messages": [{"role": "user", "text": "hello"}]}
+    accept_events(project.pk, [event(1, type="model.requested", data=told)])
+    today = Message.objects.get().last_run_day
+    old = today - timedelta(days=30)
+    Message.objects.update(last_run_day=old)
+    named = {"n_messages": 1, "new_messages": [{"hash": Message.objects.get().hash}]}
+    accept_events(project.pk, [event(1, "r-2", type="model.requested", data=named)])
+    assert Message.objects.get().last_run_day == today

@@ -27,7 +27,7 @@ def test_any_chain_is_rebuilt(steps: list[tuple[int, list[str]]]) -> None:
         if number:
             told["follows"] = str(number - 1)
         requests[str(number)], messages = split(told)
-        bodies |= {message.hash: orjson.loads(message.body)["text"] for message in messages}
+        bodies |= {message.hash: orjson.loads(message.body or "")["text"] for message in messages}
     references, missing = follow_requests(requests, str(len(steps) - 1))
     assert [bodies[reference["hash"]] for reference in references] == sent
     assert missing == ()
@@ -45,10 +45,11 @@ def test_reference_keeps_what_the_page_needs() -> None:
         "calls": None,
     }
     told, (body,) = split({"n_messages": 1, "new_messages": [entry]})
-    assert orjson.loads(body.body) == {"role": "tool", "text": "out", "origin": "tool", "call_id": "c"}
+    assert orjson.loads(body.body or "") == {"role": "tool", "text": "out", "origin": "tool", "call_id": "c"}
     expected = {"hash": body.hash, "role": "tool", "origin": "tool", "tokens": 3, "call_id": "c", "sent_hash": "theirs"}
     assert told == {"n_messages": 1, "new_messages": [expected]}
-    assert split({"new_messages": [{"hash": body.hash}]}) == ({"new_messages": [{"hash": body.hash}]}, ())
+    named = {"new_messages": [{"hash": body.hash}]}
+    assert split(named) == (named, (MessageBody(body.hash, None),))
 
 
 def test_cycle_and_gap_are_named() -> None:
