@@ -52,8 +52,10 @@ def redact_value(value: Any, extra: ExtraRules | None = None) -> tuple[Any, int]
     returned itself, not a copy: one look over all its texts joined tells that nothing is there.
     """
     texts = _plain_texts(value, named=extra is not None)
-    if texts is not None and not SCAN.may_hold("\n".join(texts)) and (extra is None or not extra.may_hold(texts)):
-        return value, 0
+    if texts is not None:
+        extra = extra if extra is not None and extra.may_hold(texts) else None
+        if extra is None and not SCAN.may_hold("\n".join(texts)):
+            return value, 0
     holder: list[Any] = [value]
     total = 0
     todo: list[tuple[Any, Any, str | None]] = [(holder, 0, None)]

@@ -17,7 +17,9 @@ PROGRAM_LIMIT: Final = 2_000  # instructions of the compiled pattern: what a ste
 FOUND_LIMIT: Final = 1_000  # removals from one text by one pattern; what comes after the last of them goes whole
 _KIND: Final = builtin_re.compile(r"[a-z_]{1,40}")
 _PROBES: Final = (b"", b"a", b" a", b"- -", b"\n")
-_AUTOMATON_BYTES: Final = 1 << 20
+_AUTOMATON_BYTES: Final = 1 << 20  # one pattern may remember
+_JOINED_BYTES: Final = 8 << 20  # all of them together, in the one that looks first
+_REFUSED_ESCAPES: Final = (r"\C", r"\Q")  # one cuts characters into bytes, the other swallows what stands behind
 _ANCHORS: Final = ("^", "$", r"\A", r"\z")
 
 _MARKED_BYTES: Final = builtin_re.compile(MARKED.pattern.encode())
@@ -31,6 +33,7 @@ class ExtraRules:
     """Compiled patterns of one project, in their order. `anchored`: some look for the start or end of a text."""
 
     searches: tuple[tuple[str, Search], ...]
+    any_of_them: Callable[[bytes], bool]
     anchored: bool
 
     def __bool__(self) -> bool:
@@ -39,8 +42,7 @@ class ExtraRules:
     def may_hold(self, texts: list[str]) -> bool:
         """Say whether any pattern finds something in any of `texts`."""
         whole = texts if self.anchored else ["\n".join(texts)]
-        encoded = [text.encode("utf-8", "replace") for text in whole]
-        return any(search(text) is not None for _, search in self.searches for text in encoded)
+        return any(self.any_of_them(text.encode("utf-8", "replace")) for text in whole)
 
     def replace(self, text: str) -> tuple[str, int]:
         """Return `text` with markers in place of what the patterns find, and how many. Markers in it stay whole.
@@ -48,15 +50,11 @@ class ExtraRules:
         All patterns read the same text; where two of them overlap, the first to begin names the marker of both.
         """
         encoded = text.encode("utf-8", "replace")
-        first = [(search(encoded), kind, search) for kind, search in self.searches]
-        if all(found is None for found, _, _ in first):
+        if not self.any_of_them(encoded):
             return text, 0
         markers = [found.span() for found in _MARKED_BYTES.finditer(encoded)]
         spans = [
-            (start, end, kind)
-            for found, kind, search in first
-            if found
-            for start, end in _spans(search, encoded, markers)
+            (start, end, kind) for kind, search in self.searches for start, end in _spans(search, encoded, markers)
         ]
         merged = _merged(sorted(spans, key=_start))
         return _with_markers(text, encoded, merged), len(merged)
@@ -72,7 +70,26 @@ def compile_rules(patterns: object) -> ExtraRules:
         raise ValueError("redaction patterns need the package google-re2, which is not installed here")
     searches = tuple(_compiled(number, entry) for number, entry in enumerate(patterns, 1))
     anchored = any(anchor in entry["pattern"] for entry in patterns for anchor in _ANCHORS)
-    return ExtraRules(searches, anchored)
+    return ExtraRules(searches, _any_of([entry["pattern"] for entry in patterns], searches), anchored)
+
+
+def _any_of(patterns: list[str], searches: tuple[tuple[str, Search], ...]) -> Callable[[bytes], bool]:
+    """Return the look that says whether any pattern finds something: one automaton where they can stand in one."""
+    if len(patterns) < 2:
+        return lambda encoded: any(search(encoded) is not None for _, search in searches)
+    try:
+        search = ENGINE.compile(
+            "|".join(f"(?:{pattern})" for pattern in patterns).encode(), _options(_JOINED_BYTES)
+        ).search
+    except ENGINE.error:  # two groups of one name, or too much for one
+        return lambda encoded: any(search(encoded) is not None for _, search in searches)
+    return lambda encoded: search(encoded) is not None
+
+
+def _options(memory: int) -> Any:
+    options = ENGINE.Options()
+    options.max_mem, options.log_errors = memory, False
+    return options
 
 
 def _compiled(number: int, entry: object) -> tuple[str, Search]:
@@ -84,10 +101,10 @@ def _compiled(number: int, entry: object) -> tuple[str, Search]:
         raise ValueError(f"{where}: kind must be 1 to 40 lower-case letters a-z and underscores")
     if not isinstance(pattern, str) or not 0 < len(pattern) <= LENGTH_LIMIT:
         raise ValueError(f"{where}: pattern must be text of 1 to {LENGTH_LIMIT} characters")
-    options = ENGINE.Options()
-    options.max_mem, options.log_errors = _AUTOMATON_BYTES, False
+    if any(escape in pattern for escape in _REFUSED_ESCAPES):
+        raise ValueError(f"{where}: \\C and \\Q are not accepted; write . or a \\ before each sign instead")
     try:
-        compiled = ENGINE.compile(pattern.encode(), options)
+        compiled = ENGINE.compile(pattern.encode(), _options(_AUTOMATON_BYTES))
     except UnicodeEncodeError:
         raise ValueError(f"{where}: pattern holds half a character (a lone surrogate); write it anew") from None
     except ENGINE.error as error:

@@ -109,6 +109,7 @@ def _password_end(rest: str) -> int:
 def _named(text: str) -> Iterator[Span]:
     """Values beside secret-like names: headers, assignments, JSON, YAML, XML, command line flags."""
     done = 0
+    kinds: dict[str, str | None] = {}
     for start in _name_starts(text):
         found = _NAMED.match(text, start)
         if found is None:
@@ -118,7 +119,9 @@ def _named(text: str) -> Iterator[Span]:
             continue
         if text.endswith(_CHECKSUM, 0, start):
             continue
-        kind = name_kind(name) or ("token" if join == "=" and is_signature(name) else None)
+        if name not in kinds:
+            kinds[name] = name_kind(name)
+        kind = kinds[name] or ("token" if join == "=" and is_signature(name) else None)
         span = _value_span(text, found.end(), kind, join, text[found.start() - 1 : found.start()]) if kind else None
         if span is not None:
             done = span[1]

@@ -33,6 +33,7 @@ _CALL: Final = re.compile(r"[A-Za-z_$][\w.$]*+(?:(?:::|->)[\w.$]*+)*+[(\[]|[(\[{
 _MEMBER: Final = re.compile(r"[A-Za-z_]++(?:\.[A-Za-z_]++)++")
 _COOKIE: Final = re.compile(r"[\w!#$%&'*+.^`|~\-]++=[^\s=]")
 _PATH: Final = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z]:\\")
+_DIGIT, _LETTER, _SPACE = re.compile(r"\d"), re.compile(r"[^\W\d_]"), re.compile(r"\s")
 _PIECES: Final = re.compile(r"[A-Za-z0-9]+")
 _WORDY: Final = re.compile(r"[A-Za-z]+\d{0,3}|\d{1,4}[A-Za-z]{0,2}")
 
@@ -76,7 +77,7 @@ def is_cookie(value: str) -> bool:
 def looks_random(value: str) -> bool:
     """Say whether `value` mixes letters and digits in a way that names, versions and paths do not."""
     head = value[:JUDGED]
-    if not any(c.isdigit() for c in head) or not any(c.isalpha() for c in head) or any(c.isspace() for c in head):
+    if not _DIGIT.search(head) or not _LETTER.search(head) or _SPACE.search(head):
         return False
     return not all(_WORDY.fullmatch(piece) for piece in _PIECES.findall(head))
 

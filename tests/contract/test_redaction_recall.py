@@ -1,10 +1,12 @@
 """How much redaction finds in generated secrets of every kind, and that it changes nothing in what tools print."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from contract import redaction, secret_scan
 from contract.redaction import redact, redact_value
 from contract.secret_formats import KINDS
 from tests.contract.secret_samples import EACH, Recall, is_left, measure, samples
@@ -13,10 +15,12 @@ CORPORA = sorted((Path(__file__).parent / "corpora").glob("*.*"))
 NEEDED = 0.95
 
 
-@pytest.fixture(scope="module")
-def recall() -> dict[str, Recall]:
-    """The recall of every kind, measured once."""
-    return measure()
+@pytest.fixture(scope="module", params=[secret_scan.SCAN, secret_scan.RULES], ids=lambda scan: scan.name)
+def recall(request: pytest.FixtureRequest) -> Iterator[dict[str, Recall]]:
+    """The recall of every kind, measured once with the automaton and once with the rules alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redaction, "SCAN", request.param)
+        yield measure()
 
 
 @pytest.mark.parametrize("kind", KINDS)
