@@ -12,7 +12,7 @@ from contract.events import ID_LIMIT
 from ingest.journal import JournalEvent
 from knowledge import event_data as read
 from knowledge.event_data import fill
-from knowledge.spans import is_span, span_of
+from knowledge.spans import is_span, is_whole, kind_of
 
 UNKNOWN_ACTIVATION: Final = ""  # where deliveries stand whose activation nothing names
 STAMPS: Final = {"selected": "selected_ns", "injected": "injected_ns", "dropped": "dropped_ns"}
@@ -24,6 +24,7 @@ ACTIVATION_TYPES: Final = (
     "activation.completed",
     "hint.query",
 )
+TRIGGERING: Final = ("tool", "model")  # kinds of work that set off a search reported by the runtime itself
 PLACED_TYPES: Final = ("hint.offered", "hint.delivery", "hint.used", "hint.ignored", "hint.outcome")
 
 Row = dict[str, Any]
@@ -83,9 +84,7 @@ def _take_activation(rows: ChainRows, event: JournalEvent, by_id: Mapping[str, J
 
 def source_of(event: JournalEvent, by_id: Mapping[str, JournalEvent]) -> str | None:
     """Return the id of the event that triggered an activation: the first cause that is no activation event."""
-    # The cause of a span is the span around it, which set off nothing, unless its sender named a cause itself.
-    named = not is_span(event) or "caused_by" in read.mapping(span_of(event), "moved")
-    cause = read.identity(event.data, "source_event_id") or (event.caused_by if named else None)
+    cause = read.identity(event.data, "source_event_id") or (event.caused_by if _is_named(event, by_id) else None)
     seen: set[str] = set()
     while cause is not None and cause not in seen and cause in by_id and by_id[cause].type in ACTIVATION_TYPES:
         seen.add(cause)
@@ -93,6 +92,14 @@ def source_of(event: JournalEvent, by_id: Mapping[str, JournalEvent]) -> str | N
     # What answers is caused by what asked: while that has not arrived, the cause is not known to be the trigger.
     unsure = event.type == "activation.completed" and cause not in by_id
     return None if unsure or cause in seen else cause
+
+
+def _is_named(event: JournalEvent, by_id: Mapping[str, JournalEvent]) -> bool:
+    """Say whether `caused_by` names a trigger. That of a span is the span around it, which set off nothing."""
+    if not is_span(event):
+        return True
+    around = by_id.get(event.caused_by or "")
+    return not is_whole(event) and around is not None and kind_of(around) in TRIGGERING
 
 
 def _take_requested(row: Row, event: JournalEvent) -> None:

@@ -60,7 +60,8 @@ def is_open(event: JournalEvent) -> bool:
 
 
 def has_failed(event: JournalEvent) -> bool:
-    return event.type.endswith(".failed") or read.text(span_of(event), "status") == "error"
+    named = event.type == "span" and read.text(event.data, "error_class") != ""
+    return named or event.type.endswith(".failed") or read.text(span_of(event), "status") == "error"
 
 
 def end_of(event: JournalEvent) -> int:

@@ -11,6 +11,7 @@ from debugger.queries.grouping import Group
 from debugger.queries.pieces import Piece, counted, said
 from debugger.queries.words import Words, data_of
 from knowledge.models import Activation
+from knowledge.span_searches import AGENT_SEARCH
 
 TWIN: Final = "twin"  # tone of an activation id that the timeline replaces by its time
 
@@ -71,7 +72,11 @@ def _chain_counts(group: Group, activation: Activation | None) -> tuple[Piece, .
         found, offered, dropped = activation.n_retrieved, activation.n_offered, activation.n_dropped
         injected = activation.n_injected
         chosen = Piece(f"{injected:,} injected", "b hint" if injected else "soft keep")
-    counts = (Piece(f"{found:,} found, {offered:,} offered,", "keep"), chosen)
+    if activation is not None and activation.trigger == AGENT_SEARCH and not activation.n_injected:
+        # What became of what the application found for itself is nobody's report.
+        counts: tuple[Piece, ...] = (Piece(f"{found:,} found", "keep"),)
+    else:
+        counts = (Piece(f"{found:,} found, {offered:,} offered,", "keep"), chosen)
     told = (*counts, Piece(f"{dropped:,} dropped", "soft")) if dropped else counts
     kept_back = _kept_back(data)
     return (*told, Piece(kept_back, "warn")) if kept_back else told

@@ -106,7 +106,8 @@ def _happened(candidate: Candidate, rows: Mapping[str, Row]) -> tuple[Piece, ...
         pieces += [Piece("dropped:", "bad"), *_dropped(candidate)]
     used = _used(candidate, rows)
     pieces += [Piece("·", "soft"), *used] if used and pieces else used
-    return tuple(pieces) or (Piece("offered; the kernel has not said what became of it", "soft"),)
+    unsaid = "offered; the kernel has not said" if candidate.hint_id else "found; nobody reported"
+    return tuple(pieces) or (Piece(f"{unsaid} what became of it", "soft"),)
 
 
 def _dropped(candidate: Candidate) -> tuple[Piece, ...]:

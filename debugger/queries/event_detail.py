@@ -13,6 +13,8 @@ from debugger.queries.runs import moment
 from ingest.journal import JournalEvent
 
 LINE: Final = 80  # code points of a text that may stand among the short values
+TOLD_BY_SPANS: Final = ("span", "new_messages")
+PROSE: Final = ("task", "answer", "text", "query", "arguments", "result", "detail", "error")
 SHOWN_ELSEWHERE: Final = ("event_id", "run_id", "type")
 
 
@@ -31,6 +33,12 @@ class Text:
     name: str
     parts: tuple[Part, ...]
     n_left: int
+
+    @property
+    def is_long(self) -> bool:
+        """Tell whether it reads better on lines of its own than in a table."""
+        text = "".join(part.text for part in self.parts)
+        return "\n" in text or len(text) > LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +61,14 @@ def describe(event: JournalEvent) -> EventDetail:
     envelope += [
         (name, f"{value:,}") for name in ("turn", "seq", "arrival") if (value := getattr(event, name)) is not None
     ]
-    # What a foreign span said beside its event has a section of its own in the panel.
-    data = {name: value for name, value in event.data.items() if not (name == "span" and isinstance(value, dict))}
-    lined = {name: _unfolded(value) for name, value in data.items() if isinstance(value, str) and _is_long(value)}
+    # What a foreign span said beside its event, and the messages it names, have sections of their own in the panel.
+    is_span = isinstance(event.data.get("span"), dict)
+    data = {name: value for name, value in event.data.items() if not (is_span and name in TOLD_BY_SPANS)}
+    lined = {
+        name: _unfolded(value)
+        for name, value in data.items()
+        if isinstance(value, str) and (_is_long(value) or (is_span and name in PROSE))
+    }
     rest = {name: value for name, value in data.items() if name not in lined}
     shown = {**lined, **({"data": pretty(rest)} if rest else {})}
     return EventDetail(

@@ -43,10 +43,11 @@ def _name(event: JournalEvent, kind: str) -> list[Piece]:
 def _model(event: JournalEvent) -> list[Piece]:
     data, name = event.data, said(span_of(event), "name")
     model = said(data, "model")
-    pieces = [Piece(model, "soft")] if model and model not in name else []
+    is_named = any(model.startswith(word) for word in name.split())  # a version of it may be what answered
+    pieces = [Piece(model, "soft")] if model and not is_named else []
     given, made = counted(data, "input_tokens"), counted(data, "output_tokens")
     if given is not None or made is not None:
-        pieces.append(Piece(f"{_number(given)} → {_number(made)} tokens", "soft"))
+        pieces.append(Piece(f"{_number(given)} → {_number(made)} tokens", "soft keep"))
     return pieces
 
 

@@ -231,6 +231,7 @@ def _turn_notes(grouped: Grouped) -> dict[int, str]:
 def _repairs(events: Iterable[JournalEvent]) -> dict[str, int]:
     counted: dict[str, int] = {}
     for event in events:
-        for word in event.repairs:
+        # The marks of a span say what is wrong with its times.
+        for word in (word for word in event.repairs if word not in TOLD or not is_whole(event)):
             counted[word] = counted.get(word, 0) + 1
     return counted

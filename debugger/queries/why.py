@@ -54,6 +54,10 @@ class Why:
     verdict: str
 
     @property
+    def is_foreign(self) -> bool:
+        return self.activation.trigger == AGENT_SEARCH
+
+    @property
     def has_scores(self) -> bool:
         return any(line.score is not None for line in (*self.offered, *self.held))
 
@@ -102,23 +106,28 @@ def _sentence(
 ) -> tuple[Piece, ...]:
     """Return the one line in words: what happened, what was searched, what came of it."""
     happened = _what_happened(activation, source)
+    who = "The application" if activation.trigger == AGENT_SEARCH else "Temporality"
     if activation.skip_reason:
         meaning = stages.SKIP_REASONS.get(activation.skip_reason, activation.skip_reason)
         return (*happened, Piece("No search was made:"), Piece(f"{meaning}.", "b"))
     if activation.result in ("timeout", "error"):
         return (
             *happened,
-            Piece("Temporality searched:"),
+            Piece(f"{who} searched:"),
             Piece(f"{stages.ACTIVATION_RESULTS[activation.result]}.", "warn"),
         )
     if activation.result == "empty":
-        return (*happened, Piece(f"Temporality searched and found {_found(activation)}; nothing was offered."))
+        return (*happened, Piece(f"{who} searched and found {_found(activation)}; nothing was offered."))
     if not activation.result:
         waits = activation.deferred_ns is not None and activation.requested_ns is None
         state = "The search was put off to the next boundary." if waits else "The search has not been answered yet."
         return (*happened, Piece(state))
+    if activation.trigger == AGENT_SEARCH and not activation.n_injected:
+        found = plural(activation.n_retrieved, "document") if activation.n_retrieved else "nothing"
+        left = (Piece(f"{activation.n_dropped:,} left out by its reranker.", "soft"),) if activation.n_dropped else ()
+        return (Piece(f"{who} searched and found"), Piece(f"{found}.", "b"), *left)
     counts = (
-        Piece("Temporality searched, found"), Piece(f"{activation.n_retrieved:,}", "b"),
+        Piece(f"{who} searched, found"), Piece(f"{activation.n_retrieved:,}", "b"),
         Piece("and offered"), Piece(f"{activation.n_offered:,}", "b"), Piece("·"),
         Piece(f"{activation.n_injected:,} injected", "b hint" if activation.n_injected else "soft"),
     )  # fmt: skip
@@ -172,7 +181,7 @@ def _what_happened(activation: Activation, source: JournalEvent | None) -> tuple
     if not activation.trigger:
         return (Piece("An unknown trigger.", "b"),)
     if activation.trigger == AGENT_SEARCH:
-        return (Piece("The agent's application"), Piece("searched by itself", "b"), Piece("·"))
+        return ()
     where = activation.mcp_server or activation.tool
     about = (Piece("was seen in"), Piece(where, "b")) if where else (Piece("was seen."),)
     return (Piece(activation.trigger, "b"), *about, Piece("·")) if where else (Piece(activation.trigger, "b"), *about)

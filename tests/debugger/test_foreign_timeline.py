@@ -67,10 +67,7 @@ def test_what_is_inferred_is_said_to_be() -> None:
     (facts,) = fold_run(events).activations
     known = {name: getattr(facts, name) for name in facts.__dataclass_fields__}
     timeline = build_timeline(events, [Activation(**known)])
-    assert (
-        row_of(timeline, 4).text
-        == "Activation agent.search 3 found, 3 offered, 0 injected 2 dropped inferred: tool.failed"
-    )
+    assert row_of(timeline, 4).text == "Activation agent.search 3 found 2 dropped inferred: tool.failed"
     assert [piece.tone for piece in row_of(timeline, 4).pieces][-1] == "inferred"
 
 
