@@ -79,9 +79,9 @@ def main() -> int:
 def warm_up(stack: BenchStack, loads: Loads, only: str | None) -> None:
     """Have every web process load what it needs and open its connections."""
     if only != "native":
-        send(stack.traces_url(), stack.headers | PROTOBUF, loads.spans(n_items=5_000))
-    else:
-        send(stack.events_url(), stack.headers | {"Content-Type": "application/json"}, loads.events())
+        span_round(stack, loads.spans(n_items=5_000))
+    if only != "otlp":
+        native_round(stack, loads, zipped=False)
 
 
 def door_figures(stack: BenchStack, loads: Loads, rounds: int, only: str | None) -> Figures:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from bench.loads import Body
 
 RETRIED = (429, 502, 503, 504)
-MOST_TRIES = 60
+MOST_TRIES = 20
 FIRST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 5.0
 
