@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ingest.otlp_records import bad
-from ingest.repair import NESTING_MARKER
+from ingest.repair import NESTING_MARKER, BigInteger
 
 MAX_LEVELS: Final = 56  # containers in one attribute's value; an event may hold 64, and stands around it
 MAX_ATTRIBUTES: Final = 4_096  # attributes of one span, record, event, scope or resource
@@ -59,9 +59,9 @@ def plain_json_attributes(pairs: object, words: list[str], place: str, depth: in
     found: list[tuple[str, Any]] = []
     for pair in pairs:
         key = pair.get("key", "") if isinstance(pair, dict) else None
-        if not isinstance(key, str):
+        if not is_text(key):
             raise bad("bad_attributes", place, 'must hold only {"key": text, "value": {…}}')
-        found.append((key, plain_json_value(pair.get("value"), words, place, depth)))
+        found.append((str(key), plain_json_value(pair.get("value"), words, place, depth)))
     return _all_kept(found, words)
 
 
@@ -80,10 +80,15 @@ def plain_json_value(value: object, words: list[str], place: str, depth: int = 0
             return json_integer(inner, f"{place} intValue", None)
         if name == "doubleValue":
             return _json_double(inner, place)
-        if not isinstance(inner, bool if name == "boolValue" else str):
+        if not (isinstance(inner, bool) if name == "boolValue" else is_text(inner)):
             raise bad("bad_attributes", place, f"has a {name} of another type")
         return inner
     return None
+
+
+def is_text(value: object) -> bool:
+    """Say whether a JSON value was sent as text: the digits of a number too long to be read as one were not."""
+    return isinstance(value, str) and not isinstance(value, BigInteger)
 
 
 def json_integer(value: object, place: str, highest: int | None) -> int:

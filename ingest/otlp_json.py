@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from ingest.errors import IngestError
-from ingest.otlp_attributes import json_integer, plain_json_attributes, plain_json_value
+from ingest.otlp_attributes import is_text, json_integer, plain_json_attributes, plain_json_value
 from ingest.otlp_protobuf import digest_of, wrong_signal
 from ingest.otlp_records import (
     SPAN_ID_BYTES,
@@ -234,7 +234,7 @@ def _text(holder: dict[str, Any], name: str) -> str:
     value = holder.get(name)
     if value is None:
         return ""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not is_text(value):
         raise bad("bad_shape", name, "must be text")
     return value
 

@@ -187,13 +187,16 @@ def _model(span: SentSpan, taking: Taking, ids: dict[str, str | None], state: st
     sent, answered = take_messages(taking, span.events)
     _note_finish(taking, answered)
     mime = taking.attributes.get("input.mime_type")
-    if not sent and mime != "application/json":
+    if sent:
+        taking.repeated("new_messages", "input.value", sent[-1]["text"])
+    elif mime != "application/json":
         text = taking.text("new_messages", semconv.INPUT)
         sent = [{"role": "user", "text": text}] if text else []
     if not answered:
         taking.text("text", semconv.OUTPUT)
     else:
         data["text"] = "\n".join(message["text"] for message in answered if message["text"])
+        taking.repeated("text", "output.value", data["text"])
         calls = [call for message in answered for call in message.get("calls", ())]
         if calls:
             data["calls"] = calls
@@ -229,7 +232,7 @@ def _tool(span: SentSpan, taking: Taking, ids: dict[str, str | None], state: str
     ids["call_id"] = taking.identity("call_id", semconv.CALL_ID) or span.span_id
     if "mcp.method.name" in taking.attributes:
         ids["mcp_server"] = taking.identity("mcp_server", semconv.MCP_SERVER)
-    taking.text("arguments", semconv.ARGUMENTS)
+    taking.repeated("arguments", "tool.parameters", taking.text("arguments", semconv.ARGUMENTS))
     if state == "open":
         return "tool.requested"
     taking.text("result", semconv.RESULT)

@@ -93,7 +93,10 @@ RERANK_QUERY: Final = ("reranker.query", "input.value")
 
 @dataclass(slots=True)
 class Taking:
-    """The attributes of one span and the fields taken out of them: `moved` maps a field to the attribute it was."""
+    """The attributes of one span and the fields taken out of them.
+
+    `moved` maps a field to the attribute it was, or to several that said the same, with commas between them.
+    """
 
     attributes: dict[str, Any]
     data: dict[str, Any] = field(default_factory=dict)
@@ -121,6 +124,12 @@ class Taking:
                     self.moved[name] = key
                     self.data[name] = count
                     return
+
+    def repeated(self, name: str, key: str, text: str | None) -> None:
+        """Drop an attribute that says word for word what field `name` says already; `moved` names both."""
+        if text and self.attributes.get(key) == text:
+            del self.attributes[key]
+            self.moved[name] = f"{self.moved[name]}, {key}" if name in self.moved else key
 
     def identity(self, name: str, keys: tuple[str, ...]) -> str | None:
         """Take the first of `keys` that is short enough for an id out of the attributes and return it."""

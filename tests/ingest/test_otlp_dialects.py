@@ -256,3 +256,15 @@ def test_rerankers_tell_what_went_in_and_what_came_out() -> None:
     assert (event.ids["type"], told(event)["kind"], event.data["query"]) == ("span", "reranker", "q")
     assert event.data["input_documents"] == [{"id": "d-0"}, {"id": "d-1"}, {"id": "d-2"}]
     assert event.data["output_documents"] == [{"id": "d-2"}]
+
+
+def test_what_is_said_twice_word_for_word_is_kept_once() -> None:
+    """The field holds it and `moved` names both; what differs by a letter is no repetition."""
+    again = {"input.value": "shipped", "output.value": "It was shipped."}
+    repeated = one(OPENINFERENCE | again)
+    assert not again.keys() & told(repeated)["attributes"].keys()
+    assert told(repeated)["moved"]["text"] == "llm.output_messages, output.value"
+    other = {"input.value": "shipped!", "output.value": "It was shipped"}
+    assert other.items() <= told(one(OPENINFERENCE | other))["attributes"].items()
+    tool = one({ROLE: "TOOL", "input.value": "{}", "tool.parameters": "{}"})
+    assert told(tool)["moved"]["arguments"] == "input.value, tool.parameters"

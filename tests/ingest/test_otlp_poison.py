@@ -245,6 +245,10 @@ def test_case_12_attributes_of_another_shape(sender: OtlpSender, place: str) -> 
         (("scopeSpans", 0, "spans", 0, "links"), [None]),
         (("scopeSpans", 0, "spans", 0, "status"), "ok"),
         (("scopeSpans", 0, "spans", 0, "name"), 7),
+        (("scopeSpans", 0, "spans", 0, "name"), 10**30),
+        (("scopeSpans", 0, "spans", 0, "traceId"), 10**31),
+        (("resource", "attributes", 0, "key"), 10**30),
+        (("resource", "attributes", 0, "value", "stringValue"), 10**30),
         (("scopeSpans", 0, "spans", 0, "startTimeUnixNano"), -1),
         (("scopeSpans", 0, "spans", 0, "startTimeUnixNano"), 2**64),
         (("scopeSpans", 0, "spans", 0, "endTimeUnixNano"), "soon"),
@@ -262,6 +266,20 @@ def test_case_12_parts_of_another_shape(sender: OtlpSender, path: tuple[Any, ...
     told = sender.send("traces", document, JSON).success("traces")["partialSuccess"]
     assert told["rejectedSpans"] == "1"
     assert set(sender.stored()) == {span_id(2).hex()}
+
+
+def test_a_number_of_any_length_is_a_number(sender: OtlpSender) -> None:
+    """Beyond 64 bits it is kept as text, and flagged."""
+    document = as_json(traces(span(1)))
+    spans_of(document)[0]["attributes"] = [
+        {"key": "whole", "value": {"intValue": 10**30}},
+        {"key": "text", "value": {"intValue": str(10**25)}},
+        {"key": "real", "value": {"doubleValue": 10**30}},
+    ]
+    assert sender.send("traces", document, JSON).success("traces") == {}
+    kept = sender.one(1)
+    assert kept.data["span"]["attributes"] == {"whole": str(10**30), "text": str(10**25), "real": 1e30}
+    assert kept.repairs == ["big_integer"]
 
 
 @pytest.mark.parametrize("name", ["attributes", "events", "links", "status", "name", "parentSpanId", "kind"])
