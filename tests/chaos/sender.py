@@ -10,6 +10,10 @@ from typing import Any, Final
 
 import httpx
 
+NATIVE: Final = "/v1/events"
+TRACES: Final = "/v1/traces"
+PAYLOAD: Final = "t" * 500
+START_NS: Final = 1_796_000_000_000_000_000
 EVENTS: Final = 20  # of one batch
 BATCHES_OF_A_RUN: Final = 4
 TIMEOUT: Final = 2.0  # seconds until an answer is given up as unknown
@@ -28,8 +32,9 @@ class Attempt:
 
 @dataclass(slots=True)
 class Batch:
-    """Events that belong together, and what became of each delivery."""
+    """Events that belong together, as sent at one door, and what became of each delivery."""
 
+    path: str
     run_id: str
     event_ids: tuple[str, ...]
     attempts: list[Attempt] = field(default_factory=list)
@@ -39,14 +44,31 @@ class Batch:
         return bool(self.attempts) and self.attempts[-1].status == 200
 
     def body(self) -> dict[str, Any]:
+        if self.path == TRACES:
+            spans = [self._span(name) for name in self.event_ids]
+            return {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
         fields = {"run_id": self.run_id, "type": "thinking", "occurred_at": "2026-11-30T03:00:00Z"}
-        return {"events": [{"event_id": name, "data": {"text": "t" * 500}, **fields} for name in self.event_ids]}
+        return {"events": [{"event_id": name, "data": {"text": PAYLOAD}, **fields} for name in self.event_ids]}
+
+    def _span(self, span_id: str) -> dict[str, Any]:
+        payload = [{"key": "input.value", "value": {"stringValue": PAYLOAD}}]
+        times = {"startTimeUnixNano": str(START_NS), "endTimeUnixNano": str(START_NS + 1000)}
+        return {"traceId": self.run_id, "spanId": span_id, "name": "chaos", **times, "attributes": payload}
+
+
+def ids_of(path: str, run: str, number: int) -> tuple[str, tuple[str, ...]]:
+    """Return a run's id and the ids of its batch `number`, as the door wants them."""
+    places = range(number * EVENTS, (number + 1) * EVENTS)
+    if path == TRACES:
+        return run, tuple(f"{place + 1:016x}" for place in places)
+    return f"chaos-{run}", tuple(f"chaos-{run}:{place}" for place in places)
 
 
 class Sender:
     """One exporter in a thread of its own. `batches` are those it began; the last may wait for its answer."""
 
-    def __init__(self, base_url: str, api_key: str) -> None:
+    def __init__(self, base_url: str, api_key: str, path: str) -> None:
+        self.path = path
         self.batches: list[Batch] = []
         self.broken: BaseException | None = None
         self._client = httpx.Client(base_url=base_url, headers={"Authorization": f"Bearer {api_key}"}, timeout=TIMEOUT)
@@ -69,12 +91,11 @@ class Sender:
 
     def _work(self) -> None:
         try:
-            name, number = "", 0
+            run, number = "", 0
             while not self._stop.is_set():
                 if number % BATCHES_OF_A_RUN == 0:
-                    name = f"chaos-{uuid.uuid4().hex[:10]}"
-                ids = tuple(f"{name}:{number * EVENTS + index}" for index in range(EVENTS))
-                self.batches.append(Batch(name, ids))
+                    run = uuid.uuid4().hex
+                self.batches.append(Batch(self.path, *ids_of(self.path, run, number)))
                 number += 1
                 self._deliver(self.batches[-1])
         except BaseException as error:  # noqa: BLE001 - raised again where the test waits for this thread
@@ -91,7 +112,7 @@ class Sender:
 
     def _try(self, batch: Batch) -> Attempt:
         try:
-            answer = self._client.post("/v1/events", json=batch.body())
+            answer = self._client.post(batch.path, json=batch.body())
         except httpx.TransportError:
             return Attempt(None)
         is_json = answer.headers.get("Content-Type", "").startswith("application/json")
@@ -123,9 +144,10 @@ class Load:
 
 
 @contextmanager
-def load(base_url: str, api_key: str, n_senders: int = 3) -> Iterator[Load]:
-    """Have `n_senders` send until the end of the block, then until what they began is acknowledged."""
-    running = Load(tuple(Sender(base_url, api_key) for _ in range(n_senders)))
+def load(base_url: str, api_key: str, n_senders: int = 4) -> Iterator[Load]:
+    """Have `n_senders` send, every second one OTLP, until the end of the block and what they began is acknowledged."""
+    doors = (NATIVE, TRACES)
+    running = Load(tuple(Sender(base_url, api_key, doors[number % 2]) for number in range(n_senders)))
     try:
         running.await_progress()
         yield running
