@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
+from django.utils.module_loading import import_string
 
 from debugger.celery import app
 
@@ -13,8 +14,18 @@ MIN_SECRET_LENGTH = 32
 
 @register("temporality")
 def check_tasks(app_configs: Sequence[AppConfig] | None, **kwargs: object) -> list[CheckMessage]:
-    """temporality.E001, E002: the tasks that settings and the beat schedule name are registered in Celery."""
+    """temporality.E001, E002, E005: what settings and the beat schedule name by its path is there."""
     problems: list[CheckMessage] = []
+    try:
+        import_string(settings.INGEST_TOTALS)
+    except ImportError:
+        problems.append(
+            Error(
+                f"INGEST_TOTALS names {settings.INGEST_TOTALS!r}, which cannot be imported",
+                hint="no day would ever be forgotten: name a function such as knowledge.totals.add_to_totals",
+                id="temporality.E005",
+            )
+        )
     if settings.INGEST_FOLD_TASK not in app.tasks:
         problems.append(
             Error(

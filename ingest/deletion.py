@@ -94,7 +94,8 @@ def finish_deletion(project_id: int) -> None:
     _delete_rows(project_id)
     with transaction.atomic():
         # Whoever wrote before this lock is seen below; whoever writes after it fails on the missing project.
-        Project.objects.select_for_update().get(pk=project_id)
+        if Project.objects.select_for_update().filter(pk=project_id).first() is None:
+            return  # somebody else has finished
         _delete_rows(project_id)
         Project.objects.filter(pk=project_id).delete()
 

@@ -5,13 +5,15 @@ tried again later: writers never wait longer than DROP_WAIT_MS for it. (Seed 001
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from django.db import OperationalError, connection, transaction
-from psycopg.errors import LockNotAvailable
+from django.db import OperationalError, ProgrammingError, connection, transaction
+from django.db.backends.utils import CursorWrapper
+from psycopg.errors import LockNotAvailable, UndefinedTable
 
 DROP_WAIT_MS: Final = 300  # milliseconds a drop waits for the journal, and so the most that writers wait for a drop
 _NAME: Final = re.compile(r"ingest_event_(\d{8})")
@@ -47,9 +49,20 @@ def list_partitions() -> list[Partition]:
     ]
 
 
+@contextmanager
+def _perhaps_gone() -> Iterator[CursorWrapper]:
+    """Give a cursor for statements on a partition; one that was dropped meanwhile has no rows, which ends them."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            yield cursor
+    except ProgrammingError as error:
+        if not isinstance(error.__cause__, UndefinedTable):
+            raise
+
+
 def projects_in(partition: Partition) -> list[int]:
     """Return the ids of the projects with rows in the partition; one step of its key for each."""
-    with connection.cursor() as cursor:
+    with _perhaps_gone() as cursor:
         cursor.execute(
             f"""
             WITH RECURSIVE owner(id) AS (
@@ -62,17 +75,19 @@ def projects_in(partition: Partition) -> list[int]:
             """
         )
         return [row[0] for row in cursor.fetchall()]
+    return []
 
 
 def delete_rows(partition: Partition, project_id: int, limit: int) -> int:
     """Delete up to `limit` rows of a project from the partition; return how many there were."""
-    with connection.cursor() as cursor:
+    with _perhaps_gone() as cursor:
         cursor.execute(
             f"DELETE FROM {partition.name} WHERE ctid = ANY(ARRAY("
             f"SELECT ctid FROM {partition.name} WHERE project_id = %s LIMIT %s))",
             [project_id, limit],
         )
         return int(cursor.rowcount)
+    return 0
 
 
 def drop_partition(partition: Partition, may_drop: Callable[[], bool]) -> bool:
@@ -86,7 +101,7 @@ def drop_partition(partition: Partition, may_drop: Callable[[], bool]) -> bool:
             cursor.execute("LOCK TABLE ONLY ingest_event IN ACCESS EXCLUSIVE MODE")
             if not may_drop():
                 return False
-            cursor.execute(f"DROP TABLE {partition.name}")
+            cursor.execute(f"DROP TABLE IF EXISTS {partition.name}")
             cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
     except OperationalError as error:
         if isinstance(error.__cause__, LockNotAvailable):

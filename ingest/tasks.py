@@ -10,6 +10,8 @@ from ingest import deletion, journal, retention, unused_messages
 
 logger = logging.getLogger(__name__)
 
+deletion_failures = 0  # deletions that failed since the process started; each look tries them again
+
 
 @shared_task(name="ingest.make_partitions")  # type: ignore[untyped-decorator]
 def make_partitions() -> int:
@@ -31,9 +33,17 @@ def apply_retention() -> int:
 @shared_task(name="ingest.finish_deletions")  # type: ignore[untyped-decorator]
 def finish_deletions() -> int:
     """Go on with deletions: projects that are marked, bodies that deleted runs left; return how many projects went."""
-    marked = deletion.projects_to_delete()
-    for project_id in marked:
-        deletion.finish_deletion(project_id)
-    for project_id in unused_messages.projects_to_sweep():
-        unused_messages.sweep(project_id)
-    return len(marked)
+    global deletion_failures
+    n_gone = 0
+    for finish, project_ids in (
+        (deletion.finish_deletion, deletion.projects_to_delete()),
+        (unused_messages.sweep, unused_messages.projects_to_sweep()),
+    ):
+        for project_id in project_ids:
+            try:
+                finish(project_id)
+                n_gone += finish is deletion.finish_deletion
+            except Exception as error:  # noqa: BLE001 - one that cannot be finished must not keep the others waiting
+                deletion_failures += 1
+                logger.error("a deletion in project %s could not be finished: %s", project_id, type(error).__name__)
+    return n_gone

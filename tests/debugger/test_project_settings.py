@@ -15,8 +15,10 @@ from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
+from django.test.utils import override_settings
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
+from debugger.checks import check_tasks
 from debugger.connection_bounds import bound_statements
 from ingest import journal
 from ingest.accept import accept_events
@@ -285,6 +287,13 @@ def test_web_processes_bound_every_connection(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "VAR_DIR": str(tmp_path), "DATABASE_CONNECT_SECONDS": "7"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.stdout.split() == ["True", "7"], done.stderr
+
+
+def test_totals_that_are_not_there_are_an_error_at_the_start() -> None:
+    """A setting that names nothing would let no day be forgotten: a system check says so."""
+    assert "temporality.E005" not in {problem.id for problem in check_tasks(None)}
+    with override_settings(INGEST_TOTALS="knowledge.totals.nothing"):
+        assert "temporality.E005" in {problem.id for problem in check_tasks(None)}
 
 
 def _setting(cursor: Any, name: str) -> str:

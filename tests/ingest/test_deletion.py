@@ -26,6 +26,7 @@ from knowledge.models import HintAnswer, KnowledgeChange, KnowledgeRevision, Run
 from tests.factories import make_person, make_project, send, typical_run
 from tests.ingest.aged import TODAY, age, bodies, days_ago, n_events
 from tests.ingest.test_accept import event
+from tests.ingest.test_journal import in_threads
 from tests.ingest.test_retention import another_connection
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -368,6 +369,33 @@ def test_commands_delete_what_they_name_and_nothing_by_mistake(capsys: pytest.Ca
     assert not Membership.objects.exists()
     assert not ApiKey.objects.exists()
     assert not Reject.objects.exists()
+
+
+def test_two_processes_finish_one_deletion() -> None:
+    """The command and beat at the same moment: both come to an end, and nothing of the project is left."""
+    alpha, beta = full_project("alpha"), full_project("beta")
+    before = rows_where("project_id", beta.pk)
+    begin_deletion(alpha)
+    in_threads(*[lambda: finish_deletion(alpha.pk)] * 3)
+    assert rows_where("project_id", alpha.pk) == {}
+    assert rows_where("project_id", beta.pk) == before
+
+
+def test_a_deletion_that_cannot_be_finished_keeps_no_other_waiting() -> None:
+    """What fails is logged and tried again with the next look; the projects behind it go."""
+    alpha, beta = full_project("alpha"), full_project("beta")
+    for project in (alpha, beta):
+        begin_deletion(project)
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE guard (project_id bigint REFERENCES ingest_project)")
+        cursor.execute("INSERT INTO guard VALUES (%s)", [alpha.pk])
+    try:
+        assert finish_deletions() == 1
+        assert list(Project.objects.values_list("slug", flat=True)) == ["alpha"]
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE guard")
+    assert finish_deletions() == 1
 
 
 def test_a_deletion_inside_a_failed_transaction_did_not_happen() -> None:

@@ -1,13 +1,19 @@
 """The journal's partitions: listed, made on demand at any hour by any number of writers, never a default one."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.test import Client
+from django.test.utils import override_settings
 
+from debugger.connection_bounds import bound_statements
 from ingest import journal
 from ingest.accept import AcceptResult, Sender, accept_drafts, accept_events, limits
+from ingest.authentication import create_key
 from ingest.envelope import parse_event
 from ingest.models import Event, Project, Run
 from ingest.partitions import delete_rows, drop_partition, list_partitions, projects_in
@@ -16,6 +22,7 @@ from ingest.times import to_nanoseconds
 from tests.factories import make_project
 from tests.ingest.test_accept import event
 from tests.ingest.test_journal import in_threads
+from tests.ingest.test_retention import another_connection
 
 FAR = date(2033, 2, 27)
 MIDNIGHT = datetime(2033, 3, 1, tzinfo=UTC)
@@ -177,3 +184,45 @@ def test_a_table_that_is_no_day_is_no_partition_of_ours() -> None:
             "CREATE TABLE by_hand PARTITION OF ingest_event FOR VALUES FROM ('1999-01-01') TO ('1999-01-02')"
         )
     assert "by_hand" not in {partition.name for partition in list_partitions()}
+
+
+@pytest.mark.django_db
+def test_a_partition_that_was_dropped_meanwhile_has_no_rows() -> None:
+    """Two passes at once do not trip over each other's drops."""
+    journal.ensure_partitions([FAR])
+    (partition,) = [one for one in list_partitions() if one.day == FAR]
+    assert drop_partition(partition, lambda: True)
+    assert projects_in(partition) == []
+    assert delete_rows(partition, 1, 10) == 0
+    assert drop_partition(partition, lambda: True)
+    assert make_project("still").pk  # the transaction around goes on
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_writer_that_cannot_have_the_journal_is_told_to_come_back() -> None:
+    """A web process does not hang in COPY behind somebody's lock: 503 with Retry-After, and nothing is stored."""
+    project = make_project()
+    _, raw = create_key(project, "agent", ["ingest"])
+    accept_events(project.pk, [event(1)])
+
+    def post() -> Any:
+        body = json.dumps({"events": [event(2)]})
+        headers = {"Authorization": f"Bearer {raw}"}
+        return Client().post("/v1/events", body, content_type="application/json", headers=headers)
+
+    def hold() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE ingest_event IN ACCESS EXCLUSIVE MODE")
+
+    with override_settings(WEB_LOCK_SECONDS=1):
+        bound_statements(connection)
+    try:
+        with another_connection(hold):
+            refused = post()
+        assert refused.status_code == 503
+        assert int(refused.headers["Retry-After"]) > 0
+        assert Event.objects.count() == 1
+        assert post().status_code == 200
+        assert Event.objects.count() == 2
+    finally:
+        connection.close()  # the next test gets a connection without bounds

@@ -23,6 +23,7 @@ from knowledge.models import Activation, Candidate, DayTotals, HintAnswer, RunSu
 from tests.factories import make_person, make_project, send, typical_run
 from tests.ingest.aged import TODAY, age, age_lists, bodies, days_ago, n_events
 from tests.ingest.test_accept import event
+from tests.ingest.test_journal import in_threads
 
 OLD = days_ago(10)
 DERIVED: tuple[type[models.Model], ...] = (RunSummary, Activation, Candidate)
@@ -424,3 +425,20 @@ def test_a_day_is_dropped_by_beat() -> None:
     assert not has_partition(10)
     assert accept_events(project.pk, [event(1, "r-2")]).accepted == 1
     assert first_kept_day(1, TODAY) == TODAY - timedelta(days=1)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("no_old_partitions")
+def test_two_passes_at_once_count_once() -> None:
+    """Beat and a command at the same moment share the work; each run is counted by one of them."""
+    alpha, beta = project_with("alpha", 7), project_with("beta", None)
+    for number in range(12):
+        sent(alpha, f"r-{number}", 8 + number % 3)
+    sent(beta, "r-1", 9)
+    done = in_threads(*[lambda: apply_retention(TODAY)] * 3)
+    done.append(apply_retention(TODAY))
+    assert sum(one.n_runs for one in done) == 12
+    assert sum(row["n_runs"] for row in totals(alpha)) == 12
+    assert sum(row["n_events"] for row in totals(alpha)) == sum(len(typical_run(f"r-{n}")) for n in range(12))
+    assert (n_events(alpha), has_partition(8), has_partition(9), has_partition(10)) == (0, False, True, False)
+    assert n_events(beta) == len(typical_run("r-1"))
