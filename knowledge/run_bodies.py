@@ -15,6 +15,7 @@ from ingest.path_ids import segment
 from ingest.times import rfc3339
 from knowledge.draws import draw_in_words
 from knowledge.models import Activation, Candidate
+from knowledge.spans import LONGEST_NS
 
 LISTED: Final = (
     "status", "status_reason", "task", "agent", "model", "parent_run_id", "team_root", "n_turns", "n_tool_calls",
@@ -72,8 +73,8 @@ def run_detail_body(run: Run) -> dict[str, Any]:
 
 
 def duration_ms(started_ns: int | None, ended_ns: int | None) -> float | None:
-    """Return how long something took; None while it is open and when it ends before it starts."""
-    if started_ns is None or ended_ns is None or ended_ns < started_ns:
+    """Return how long something took; None while it is open, and when its end cannot be."""
+    if started_ns is None or ended_ns is None or not 0 <= ended_ns - started_ns <= LONGEST_NS:
         return None
     return (ended_ns - started_ns) / 1e6
 

@@ -84,7 +84,8 @@ def describe(event: JournalEvent) -> EventDetail:
 
 def shown_text(name: str, text: str) -> Text:
     """Return a value for the panel: cut, data URIs as chips."""
-    return Text(name, tuple(preview(text)), max(0, len(text) - PREVIEW))
+    parts, n_left = _cut(text)
+    return Text(name, tuple(parts), n_left)
 
 
 def _is_long(value: str) -> bool:
@@ -111,18 +112,22 @@ REORDERING: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def preview(text: str) -> Iterable[Part]:
-    """Cut `text` at PREVIEW code points, data URIs counted as their chips."""
+    """Cut `text` at PREVIEW code points, data URIs counted as nothing: they are chips."""
+    return _cut(text)[0]
+
+
+def _cut(text: str) -> tuple[list[Part], int]:
+    """Return the parts of `text` that are shown, and how many code points follow them."""
+    parts: list[Part] = []
     left, place = PREVIEW, 0
-    for found in DATA_URI.finditer(text):
-        if len(found[0]) <= DATA_URI_SHOWN:
-            continue
+    for found in (uri for uri in DATA_URI.finditer(text) if len(uri[0]) > DATA_URI_SHOWN):
         plain = text[place : found.start()][:left]
-        if plain:
-            yield Part(plain)
+        parts += [Part(plain)] if plain else []
         left -= len(plain)
+        place += len(plain)
         if left <= 0:
-            return
-        yield Part(data_uri_words(found), is_chip=True)
+            return parts, len(text) - place
+        parts.append(Part(data_uri_words(found), is_chip=True))
         place = found.end()
-    if text[place:] and left > 0:
-        yield Part(text[place : place + left])
+    plain = text[place : place + left]
+    return [*parts, Part(plain)] if plain else parts, len(text) - place - len(plain)

@@ -13,12 +13,10 @@ from knowledge.spans import RUN_TYPES, is_span, read_spans, superseded
 
 ROOTLESS: Final = "The root span has not arrived: the run counts as running, with what is known so far."
 GUESS: Final = "The root span has not arrived: the run is judged by its topmost agent's span."
-ORPHANS: Final = (
-    "without the parent, which has not arrived. They stand at the top, marked, and move under it when it comes."
-)
-CIRCLES: Final = "cut at the earliest span, so the levels below it are a guess."
-SKEWED: Final = "clocks that disagree, or work that outlived it. Drawn at its edge; the panel has the times as sent."
-IMPOSSIBLE: Final = "drawn without the length that cannot be, and not counted in it; the panel has the times as sent."
+ORPHANS: Final = "has not arrived. Until it comes, what lies in it stands at the top, marked."
+CIRCLES: Final = "cut at the earliest span; the levels below it are a guess."
+SKEWED: Final = "Clocks disagree, or the work outlived it. Drawn at its edge; the panel has the times as sent."
+IMPOSSIBLE: Final = "drawn without the length that cannot be, and not counted with it; the panel has the times as sent."
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +61,9 @@ def span_warnings(run: ForeignRun | None, nested: Nested) -> tuple[str, ...]:
     found = (
         (run is not None and run.is_rootless and not run.is_guessed, ROOTLESS),
         (run is not None and run.is_guessed, GUESS),
-        (nested.n_lost, f"Incomplete: {plural(nested.n_lost, 'row')} {ORPHANS}"),
-        (nested.n_circles, f"Parents that name each other, in {plural(nested.n_circles, 'circle')}: {CIRCLES}"),
-        (nested.n_skewed, f"{plural(nested.n_skewed, 'span')} outside the time of the parent: {SKEWED}"),
-        (n_wrong, f"{plural(n_wrong, 'span')} with impossible times: {IMPOSSIBLE}"),
+        (nested.n_lost, f"Incomplete: the parent of {plural(nested.n_lost, 'row')} {ORPHANS}"),
+        (nested.n_circles, f"Parents that name each other: {plural(nested.n_circles, 'circle')}, {CIRCLES}"),
+        (nested.n_skewed, f"Outside the time of the parent: {plural(nested.n_skewed, 'span')}. {SKEWED}"),
+        (n_wrong, f"Impossible times: {plural(n_wrong, 'span')}, {IMPOSSIBLE}"),
     )
     return tuple(sentence for is_so, sentence in found if is_so)

@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from contract import stages
+from debugger.queries.event_detail import shown_text
 from debugger.queries.live import Cursor, Shown, changes_since, cut_window
 from debugger.queries.nesting import CIRCLE, LOST_PARENT, OWN_PARENT
+from debugger.queries.pieces import PREVIEW
 from debugger.queries.rows import DEEPEST, Row
 from debugger.queries.sections import in_sections
 from debugger.queries.span_times import WRONG_CLOCK
@@ -20,10 +24,11 @@ from debugger.queries.timeline import WINDOW, Timeline, build_timeline
 from ingest.models import Project
 from knowledge.fold import fold_run
 from knowledge.models import Activation
+from knowledge.run_bodies import duration_ms
 from tests.factories import make_person, make_project, send
 from tests.knowledge.spans import MS, START_NS, TRACE, agent_run, journal, span
 from tests.knowledge.streams import arrive, run_of
-from tests.knowledge.test_foreign_runs import chain_of
+from tests.knowledge.test_foreign_runs import SPAN, chain_of
 
 HOUR = 3_600_000
 
@@ -131,7 +136,7 @@ def test_case_20_circles_are_cut_flagged_and_drawn() -> None:
     timeline = timeline_of(span(2, parent=3, start=1), span(3, parent=2, start=2), span(4, parent=3, start=3))
     assert names(timeline) == [(0, "2"), (1, "3"), (2, "4")]
     assert [row.marks for row in timeline.rows] == [(CIRCLE,), (), ()]
-    assert any("in 1 circle" in warning for warning in timeline.warnings)
+    assert any("1 circle, cut" in warning for warning in timeline.warnings)
 
 
 def test_case_21_an_orphan_is_shown_at_once_and_moves_under_its_parent() -> None:
@@ -192,7 +197,7 @@ def test_case_26_an_impossible_time_is_flagged_and_clamped_in_the_drawing(begun:
     assert 0 <= row.bar[0] <= 1000
     assert row.bar[1] <= 1
     assert (timeline.axis.start_ns, timeline.axis.span_ms) == (START_NS, 1000)
-    assert any(warning.startswith("1 span with impossible times") for warning in timeline.warnings)
+    assert any(warning.startswith("Impossible times: 1 span,") for warning in timeline.warnings)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +330,7 @@ def test_case_36_a_circle_skew_and_missing_parents_are_banners(project: Project)
     send(project, events)
     whole = page(client, "run-detail", TRACE)
     assert whole.count('class="notice warn"') == 3
-    for said in ("in 1 circle", "1 span outside the time of the parent", "Incomplete: 1 row without the parent"):
+    for said in ("1 circle, cut", "Outside the time of the parent: 1 span.", "Incomplete: the parent of 1 row has"):
         assert said in whole
     assert len(re.findall(r"data-row ", whole)) == 5
 
@@ -362,3 +367,32 @@ def test_the_panel_of_a_search_tells_inferred_from_reported(project: Project) ->
     assert panel.count(stages.DROP_REASONS["reranked_out"]) == 2
     kept = Activation.objects.values("trigger", "inferred_trigger").get()
     assert kept == {"trigger": "agent.search", "inferred_trigger": "tool.failed"}
+
+
+def test_what_is_left_out_of_a_value_is_counted_without_its_data_uris() -> None:
+    """A chip is all that is shown of a data URI, so it hides nothing; plain text over the limit is counted."""
+    image = "data:image/png;base64," + "A" * 9_000
+    assert [(part.text, part.is_chip) for part in shown_text("x", f"See {image} there").parts] == [
+        ("See ", False), ("image/png · 9,022 characters", True), (" there", False),
+    ]  # fmt: skip
+    assert shown_text("x", f"See {image} there").n_left == 0
+    assert shown_text("x", "a" * (PREVIEW + 3) + image).n_left == 3 + len(image)
+    assert shown_text("x", image + " " + "a" * (PREVIEW + 2)).n_left == 3
+
+
+@given(st.lists(SPAN, max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_every_span_is_on_exactly_one_row(spans: list[dict[str, Any]]) -> None:
+    """Whatever parents, circles, copies and times: each event on one row, each bar on the axis."""
+    events = journal({event["event_id"]: event for event in spans}.values())
+    timeline = build_timeline(fold_order(events))
+    assert sorted(one for row in timeline.rows for one in row.event_ids) == sorted(event.event_id for event in events)
+    for row in timeline.rows:
+        assert row.bar is None or (row.bar[0] >= 0 and row.bar[0] + row.bar[1] <= 1000.01)
+        assert row.duration_ms is None or row.duration_ms >= 0
+
+
+@pytest.mark.parametrize(("ended", "took"), [(START_NS + 5 * MS, 5), (START_NS - 1, None), (2**63 - 1, None)])
+def test_case_26_no_impossible_length_goes_into_sums(ended: int, took: int | None) -> None:
+    """The length of a run, as lists and averages take it, is none when it cannot be."""
+    assert duration_ms(START_NS, ended) == took
