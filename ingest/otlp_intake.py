@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from contract.redaction_rules import ExtraRules
 from ingest import otlp_json, otlp_lenient, otlp_protobuf
-from ingest.envelope import EventDraft, SentEvent, make_draft
+from ingest.envelope import EventDraft, SentEvent, make_draft, shown_id
 from ingest.errors import IngestError
 from ingest.otlp_logs import map_logs
 from ingest.otlp_protobuf import DecodeError
@@ -52,19 +53,22 @@ def check_number(counted: Counted, most: int) -> None:
 
 
 def make_drafts(
-    signal: Signal, counted: Counted, received_ns: int, limits: WireLimits
+    signal: Signal, counted: Counted, received_ns: int, limits: WireLimits, extra: ExtraRules | None = None
 ) -> tuple[list[EventDraft], list[Refused]]:
-    """Return the drafts of a request received at `received_ns` and what of it is refused, in the order sent."""
+    """Return the drafts of a request received at `received_ns` and what of it is refused, in the order sent.
+
+    `extra` are the project's own patterns of secrets.
+    """
     found = counted.read()
     if signal is TRACES:
-        events, refused = map_spans(found.records)
+        events, refused = map_spans(found.records, extra)
     else:
-        events, refused = map_logs(found.records, received_ns)
+        events, refused = map_logs(found.records, received_ns, extra)
     refused = found.refused + refused
     drafts: list[EventDraft] = []
     for event in events:
         try:
-            drafts.append(make_draft(event, received_ns, limits))
+            drafts.append(make_draft(event, received_ns, limits, extra))
         except IngestError as error:
             refused.append(_refused(event, error))
     refused.sort(key=lambda item: item.index)
@@ -72,7 +76,8 @@ def make_drafts(
 
 
 def _refused(event: SentEvent, error: IngestError) -> Refused:
-    return Refused(event.index, error.code, error.detail, event.ids["event_id"], event.ids["run_id"])
+    event_id, run_id = shown_id(event.ids, "event_id"), shown_id(event.ids, "run_id")
+    return Refused(event.index, error.code, error.detail, event_id, run_id)
 
 
 _PROTOBUF: Final[

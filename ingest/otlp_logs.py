@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from contract.redaction_rules import ExtraRules
 from ingest.envelope import SentEvent
 from ingest.errors import IngestError
 from ingest.otlp_origins import Origins
@@ -17,9 +18,14 @@ from ingest.otlp_records import Refused, SentLog
 from ingest.repair import INT64_MAX, Repairs
 
 
-def map_logs(records: Iterable[SentLog], received_ns: int) -> tuple[list[SentEvent], list[Refused]]:
-    """Return the events of the records, and those records that belong to no run or are no event by our attributes."""
-    origins = Origins()
+def map_logs(
+    records: Iterable[SentLog], received_ns: int, extra: ExtraRules | None = None
+) -> tuple[list[SentEvent], list[Refused]]:
+    """Return the events of the records, and those records that belong to no run or are no event by our attributes.
+
+    `extra` are the project's own patterns of secrets, for the resources, which are stored beside the events.
+    """
+    origins = Origins(extra)
     seen: Counter[bytes] = Counter()
     events: list[SentEvent] = []
     refused: list[Refused] = []
@@ -53,6 +59,8 @@ def _map_log(record: SentLog, nth: int, origins: Origins, received_ns: int) -> S
     repairs = Repairs()
     for word in record.words:
         repairs.add(word)
+    while told.words:
+        repairs.add(told.words.pop(0))
     time_ns = record.time_ns or record.observed_ns or received_ns
     if time_ns > INT64_MAX:
         said["time_unix_nano"] = str(time_ns)

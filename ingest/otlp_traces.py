@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from contract.events import ID_LIMIT
+from contract.redaction_rules import ExtraRules
 from ingest import semconv
 from ingest.envelope import SentEvent
 from ingest.errors import IngestError
@@ -20,7 +21,7 @@ from ingest.repair import INT64_MAX, Repairs
 from ingest.semconv import RUN_KINDS, Taking, kind_of
 
 SEARCHED_BY_THE_AGENT: Final = "agent.search"  # a search of the application's own: nobody said what caused it
-ALGORITHM: Final = "external"  # the version of a search that is not ours
+UNNAMED_SEARCH: Final = "external"  # in place of an algorithm's version when the scope has no name
 _SERVER: Final = 2
 _UNSET, _OK, _ERROR = range(3)
 _YEAR_2000_NS: Final = 946_684_800 * 1_000_000_000
@@ -29,9 +30,12 @@ _LONGEST_NS: Final = 366 * 86_400 * 1_000_000_000  # a longer span is a wrong cl
 Mapper = Callable[[SentSpan, Taking, dict[str, "str | None"], str], str]
 
 
-def map_spans(spans: Iterable[SentSpan]) -> tuple[list[SentEvent], list[Refused]]:
-    """Return the events of the spans, and those spans that our own attributes make no event."""
-    origins = Origins()
+def map_spans(spans: Iterable[SentSpan], extra: ExtraRules | None = None) -> tuple[list[SentEvent], list[Refused]]:
+    """Return the events of the spans, and those spans that our own attributes make no event.
+
+    `extra` are the project's own patterns of secrets, for the resources, which are stored beside the events.
+    """
+    origins = Origins(extra)
     events: list[SentEvent] = []
     refused: list[Refused] = []
     for span in spans:
@@ -72,6 +76,8 @@ def _map_span(span: SentSpan, origins: Origins) -> SentEvent:
     repairs = Repairs()
     for word in span.words:
         repairs.add(word)
+    while told.words:
+        repairs.add(told.words.pop(0))
     return SentEvent(
         span.index,
         ids,
@@ -257,7 +263,8 @@ def _retriever(span: SentSpan, taking: Taking, ids: dict[str, str | None], state
     data = taking.data
     ids["activation_id"] = span.span_id
     data["trigger"] = SEARCHED_BY_THE_AGENT
-    data["algorithm_version"] = ALGORITHM
+    scope = f"{span.origin.scope_name} {span.origin.scope_version}".strip()
+    data["algorithm_version"] = scope or UNNAMED_SEARCH
     taking.text("query", semconv.QUERY)
     documents = take_documents(taking, "retrieval.documents", "documents") or take_listed(taking, "documents")
     data["documents"] = documents

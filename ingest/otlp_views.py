@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ingest import openapi, otlp_answers, quota
-from ingest.accept import Rejection, Sender, accept_drafts, limits
+from ingest.accept import Rejection, Sender, accept_drafts, limits, rules_of
 from ingest.bodies import read_body
 from ingest.errors import IngestError
 from ingest.machine_view import MachineView, key_of
@@ -58,7 +58,8 @@ class OtlpView(MachineView):
         check_number(counted, settings.INGEST_MAX_SPANS)
         quota.check(key, counted.n_records)
         received = datetime.now(UTC)
-        drafts, refused = make_drafts(self.signal, counted, to_nanoseconds(received), bounds)
+        extra = rules_of(key.project_id)
+        drafts, refused = make_drafts(self.signal, counted, to_nanoseconds(received), bounds, extra)
         rejections = [Rejection(item.index, item.event_id, item.run_id, item.code, item.detail) for item in refused]
         accept_drafts(Sender(key.project_id, f"otlp_{self.signal.name}", key.pk), drafts, rejections, received)
         return _answered(self.answer(refused), as_json)

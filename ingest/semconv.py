@@ -12,11 +12,13 @@ from typing import Any, Final
 import orjson
 
 from contract.events import ID_LIMIT
-from ingest.repair import INT64_MAX
+from ingest.repair import INT64_MAX, Repairs, clean_value
 
 KINDS: Final = (
     "agent", "chain", "model", "tool", "retriever", "reranker", "embedding", "guardrail", "evaluator", "mcp", "span",
 )  # fmt: skip
+MAX_NESTING: Final = 64  # levels kept of a structure that becomes text and cannot be written as it is
+MAX_KEY_BYTES: Final = 512
 # A span of these kinds without a parent is the run itself.
 RUN_KINDS: Final = ("agent", "chain")
 
@@ -166,7 +168,9 @@ def as_text(value: Any) -> str:
     try:
         return orjson.dumps(value).decode()
     except TypeError:  # half a surrogate pair, an integer beyond 64 bits, deep nesting
-        return repr(value)
+        return orjson.dumps(
+            clean_value(value, Repairs(), max_nesting=MAX_NESTING, max_key_bytes=MAX_KEY_BYTES)
+        ).decode()
 
 
 def from_json(value: Any) -> Any:

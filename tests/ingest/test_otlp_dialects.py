@@ -268,3 +268,19 @@ def test_what_is_said_twice_word_for_word_is_kept_once() -> None:
     assert other.items() <= told(one(OPENINFERENCE | other))["attributes"].items()
     tool = one({ROLE: "TOOL", "input.value": "{}", "tool.parameters": "{}"})
     assert told(tool)["moved"]["arguments"] == "input.value, tool.parameters"
+
+
+def test_structures_inside_json_text_have_an_end() -> None:
+    """Arguments and parts nested hundreds deep in JSON text are cut like everything else."""
+    deep: list[Any] = []
+    for _ in range(900):
+        deep = [deep]
+    parts = [{"type": "tool_call", "name": "f", "arguments": deep}, {"type": "odd", "content": deep}]
+    event = one({OPERATION: "chat", "gen_ai.input.messages": json.dumps([{"role": "assistant", "parts": parts}])})
+    assert "[nested deeper than 64 levels]" in event.data["new_messages"][0]["calls"][0]["arguments"]
+    assert list(draft(event).repairs) == ["nesting"]
+
+
+def test_a_search_is_named_by_its_scope() -> None:
+    """What looked is the version of the algorithm that Observation did not run."""
+    assert one({ROLE: "RETRIEVER"}).data["algorithm_version"] == "tests 1.2"

@@ -17,6 +17,7 @@ from tests.ingest.otlp_sending import (
     as_json,
     event_of,
     logs,
+    pairs,
     record,
     span,
     span_id,
@@ -348,7 +349,7 @@ def test_case_07_bytes_that_are_no_utf_8_cost_no_batch(sender: OtlpSender, where
         otlp_protobuf.parse_traces(body)
     assert sender.send("traces", body).success("traces") == {}
     assert len(sender.stored()) == 3
-    assert sender.one(1).repairs is None
+    assert sender.one(1).repairs == (["surrogate"] if where == "resource" else None)
     if where != "resource":
         assert sender.one(2).repairs == ["surrogate"]
         assert "POISON\ufffd\ufffdERE" in json.dumps(sender.one(2).data, ensure_ascii=False)
@@ -481,17 +482,45 @@ def test_case_05_answers_and_rejects_hold_no_payload(sender: OtlpSender, caplog:
     assert "sesame" not in caplog.text
 
 
-def test_secrets_are_redacted_wherever_they_stand(sender: OtlpSender) -> None:
-    """In attributes, messages, events and in the resource, which is kept once beside the events."""
-    secret = "ghp_" + "Ab1" * 12
-    sent = span(
-        1, attributes={"openinference.span.kind": "LLM", "llm.input_messages.0.message.content": secret, "a": secret}
-    )
-    sent.events.append(event_of("e", {"b": secret}))
-    request = traces(sent, resource={"token": secret})
-    assert sender.send("traces", request).success("traces") == {}
-    kept = sender.one(1)
-    assert kept.repairs == ["redacted"]
-    assert secret not in json.dumps(kept.data)
+SECRETS = ("ghp_" + "Ab1" * 12, "CUST-77123-X")  # a known format, and one that only the project knows
+
+
+@BOTH
+@pytest.mark.parametrize("secret", SECRETS)
+def test_secrets_are_redacted_wherever_they_stand(sender: OtlpSender, media_type: str, secret: str) -> None:
+    """Resource, scope, names, links, events, messages, documents and ids: no secret reaches a row or the store."""
+    sender.project.redaction_patterns = [{"kind": "customer", "pattern": r"CUST-\d+-X"}]
+    sender.project.save()
+    kinds = ("LLM", "TOOL", "AGENT", "RETRIEVER", "RERANKER", "EMBEDDING")
+    attributes = {
+        "llm.input_messages.0.message.content": f"a {secret}", "llm.output_messages.0.message.content": f"b {secret}",
+        "input.value": f"c {secret}", "output.value": f"d {secret}", "session.id": secret, "tool.name": secret,
+        "k": secret,
+        "retrieval.documents.0.document.content": f"e {secret}", "reranker.query": f"f {secret}",
+        "list": [{"k": secret}],
+    }  # fmt: skip
+    spans = []
+    for number, kind in enumerate(kinds, 1):
+        sent = span(number, attributes={**attributes, "openinference.span.kind": kind}, name=f"call {secret}")
+        sent.status.code, sent.status.message, sent.trace_state = 2, f"no {secret}", f"v={secret}"
+        sent.events.append(event_of(f"saw {secret}", {"exception.message": f"g {secret}"}))
+        sent.links.add(trace_id=b"\2" * 16, span_id=b"\3" * 8).attributes.extend(pairs({"why": f"h {secret}"}))
+        spans.append(sent)
+    request = traces(*spans, resource={"token": f"i {secret}"}, schema_url=f"https://x/{secret}")
+    request.resource_spans[0].scope_spans[0].scope.name = f"scope {secret}"
+    request.resource_spans[0].scope_spans[0].scope.attributes.extend(pairs({"k": f"j {secret}"}))
+    assert sender.send("traces", request, media_type).success("traces") == {}
+    written = logs(record(f"k {secret}", attributes={"k": secret}, severity_text=secret), resource={"k": f"l {secret}"})
+    assert sender.send("logs", written, media_type).success("logs") == {}
+    rows = list(Event.objects.values_list("event_id", "task_id", "tool", "data", "repairs"))
+    assert len(rows) == len(kinds) + 1
+    assert all("redacted" in row[4] for row in rows)
+    assert secret not in repr(rows)
     assert not sender.messages_with(secret)
-    assert sender.messages_with("[REDACTED:")
+    assert len(sender.messages_with("resource")) == 2
+
+
+def test_repairs_of_a_resource_are_told_once(sender: OtlpSender) -> None:
+    """By the first event under it, so that one bad resource is not a thousand repairs."""
+    assert sender.send("traces", traces(span(1), span(2), resource={"k": "\0"})).success("traces") == {}
+    assert (sender.one(1).repairs, sender.one(2).repairs) == (["nul"], None)
