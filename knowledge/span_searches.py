@@ -4,7 +4,9 @@ What set such a search off nobody reported. A search right after a failed call o
 in fields of its own, and counted nowhere as reported. (Seed 001 §10.3, §13.)
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 from contract.events import ID_LIMIT
@@ -89,10 +91,11 @@ def _take_reranker(rows: ChainRows, event: JournalEvent, listed: Mapping[str, li
     given = _named(read.entries(event.data, "input_documents")[:DOCUMENTS_LIMIT])
     kept = dict(_named(read.entries(event.data, "output_documents")[:DOCUMENTS_LIMIT]))
     for name, _ in given:
-        before = [activation for begun, activation in listed.get(name, ()) if begun <= event.occurred_ns]
-        if not before:
+        found = listed.get(name, [])
+        place = bisect_right(found, event.occurred_ns, key=itemgetter(0))
+        if not place:
             continue
-        row = rows.candidates[before[-1], name]
+        row = rows.candidates[found[place - 1][1], name]
         if name in kept:
             row["scores"] = {**_score(kept[name], "reranked"), **row.get("scores", {})}
         else:

@@ -23,7 +23,7 @@ from debugger.queries.span_times import WRONG_CLOCK
 from debugger.queries.timeline import WINDOW, Timeline, build_timeline
 from ingest.models import Project
 from knowledge.fold import fold_run
-from knowledge.models import Activation
+from knowledge.models import Activation, RunSummary
 from knowledge.run_bodies import duration_ms
 from tests.factories import make_person, make_project, send
 from tests.knowledge.spans import MS, START_NS, TRACE, agent_run, journal, span
@@ -396,3 +396,30 @@ def test_every_span_is_on_exactly_one_row(spans: list[dict[str, Any]]) -> None:
 def test_case_26_no_impossible_length_goes_into_sums(ended: int, took: int | None) -> None:
     """The length of a run, as lists and averages take it, is none when it cannot be."""
     assert duration_ms(START_NS, ended) == took
+
+
+def test_case_20_a_circle_over_two_batches_is_drawn_as_in_one(project: Project) -> None:
+    """The half that came first stands as an orphan; with the other half the circle is cut and both are drawn."""
+    client = client_of(project)
+    first, second = span(2, parent=3, start=1), span(3, "tool", parent=2, start=2)
+    send(project, [second])
+    assert LOST_PARENT in page(client, "run-detail", TRACE)
+    send(project, [first])
+    apart = page(client, "run-detail", TRACE)
+    assert CIRCLE in apart
+    assert LOST_PARENT not in apart
+    send(project, [{**event, "run_id": "at-once"} for event in (first, second)])
+    counts = RunSummary.objects.values_list("n_tool_calls", "n_events", "status").order_by("run_id")
+    assert list(counts) == [(1, 2, "completed")] * 2
+
+
+def test_case_23_batches_fold_to_what_all_at_once_folds_to(project: Project) -> None:
+    """Ends before starts, one event a batch, folded after each: the same row as of one batch."""
+    started = [span(1, "agent", ms=None), span(2, "model", parent=1, ms=None)]
+    ended = [span(2, "model", parent=1, data={"input_tokens": 3}), span(1, "agent", data={"task": "t"})]
+    for event in [*ended, *started, *ended]:
+        send(project, [event])
+    send(project, [{**event, "run_id": "at-once"} for event in [*started, *ended]])
+    names = ("status", "task", "started_ns", "ended_ns", "n_turns", "model_tokens", "n_events")
+    one, other = RunSummary.objects.values_list(*names)
+    assert one == other == ("completed", "t", START_NS, START_NS + 10 * MS, 1, 3, 4)

@@ -45,7 +45,10 @@ def span(
     }  # fmt: skip
 
 
-DATA: dict[str, dict[str, Any]] = {"retriever": {"trigger": "agent.search", "algorithm_version": "store 1.0"}}
+DATA: dict[str, dict[str, Any]] = {
+    "model": {"n_kept": 0, "n_messages": 0, "new_messages": []},
+    "retriever": {"trigger": "agent.search", "algorithm_version": "store 1.0"},
+}
 
 
 def type_of(kind: str, *, is_open: bool, failed: bool, is_root: bool) -> str:
