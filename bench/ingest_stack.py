@@ -16,11 +16,12 @@ from pathlib import Path
 import django
 import psycopg
 
-from debugger.embedded.processes import Child
+from debugger.embedded.processes import Child, wait_ready
 from debugger.embedded.sockets import listen_web
 from debugger.embedded.stack import Stack
 
 UNLIMITED = {"INGEST_EVENTS_PER_MINUTE": str(10**9)}  # a measurement of speed is not one of the quota
+START_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,6 @@ def _started(stack: Stack, *, workers: bool) -> BenchStack:
 
 
 def _pid(child: Child) -> int:
-    pid = child.pid
-    if pid is None:
-        raise RuntimeError(f"{child.name} has ended; see {child.log}")
-    return pid
+    """Return the program's process id, which its keeper has a moment after the start."""
+    wait_ready(child, lambda: "" if child.pid else "it has no process yet", START_SECONDS)
+    return child.pid or 0
