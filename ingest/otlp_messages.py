@@ -88,6 +88,8 @@ def _place(key: str) -> tuple[str, int, str | None, int, str | None, int, str | 
 
 def _flat_message(fields: dict[str, Any], role: str) -> Message:
     content = fields.get("content")
+    if len(fields) == 2 and isinstance(content, str) and isinstance(fields.get("role"), str):
+        return {"role": fields["role"] or role, "text": content}  # the common one
     contents = fields.get("contents", {})
     texts = [as_text(contents[part]["text"]) for part in sorted(contents) if "text" in contents[part]]
     if content is not None:

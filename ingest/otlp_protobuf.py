@@ -124,7 +124,7 @@ def _read_span(span: Any, index: int, origin: Origin) -> SentSpan:
         [_event(event, words) for event in span.events] if span.events else [],
         [_link(link, words) for link in span.links] if span.links else [],
         span.trace_state,
-        _dropped(span, _DROPPED_OF_A_SPAN),
+        _dropped_of(span),
         digest_of(span.SerializeToString()),
         words,
     )
@@ -150,7 +150,11 @@ def _read_log(record: Any, index: int, origin: Origin) -> SentLog:
     )
 
 
-_DROPPED_OF_A_SPAN: Final = ("attributes", "events", "links")
+def _dropped_of(span: Any) -> dict[str, int]:
+    """Return the counts of what the SDK left out; nearly always there are none."""
+    if not (span.dropped_attributes_count or span.dropped_events_count or span.dropped_links_count):
+        return {}
+    return _dropped(span, ("attributes", "events", "links"))
 
 
 def _dropped(record: Any, names: tuple[str, ...]) -> dict[str, int]:
