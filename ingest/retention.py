@@ -16,9 +16,9 @@ from django.conf import settings
 from django.db import models, transaction
 from django.utils.module_loading import import_string
 
-from ingest import partitions
+from ingest import partitions, rejects
 from ingest.forgetting import ROWS_AT_ONCE, RUNS_AT_ONCE, claim_idle, delete_some, erase_runs, prune_marks, run_models
-from ingest.models import UNCLAIMED, Batch, Message, Project, Reject, Run
+from ingest.models import UNCLAIMED, Message, Project, Run
 from ingest.partitions import Partition
 
 FEWEST_DAYS: Final = 1  # yesterday stays: a writer that began before midnight may still be at it
@@ -62,7 +62,7 @@ def apply_retention(today: date | None = None, *, dry_run: bool = False) -> Forg
             _forget_messages(project_id, first_kept, done)
             _forget_strays(project_id, first_kept)
         if not dry_run:
-            _forget_lists(project_id, first_kept, done)
+            done.n_listed += rejects.prune(project_id, _start_of(first_kept))
     for partition in partitions.list_partitions():
         if partition.day < first_kept_day(FEWEST_DAYS, today):
             _forget_day(partition, kept_from, done, dry_run)
@@ -147,14 +147,6 @@ def _forget_strays(project_id: int, first_kept: date) -> None:
 
 def _start_of(day: date) -> datetime:
     return datetime.combine(day, datetime.min.time(), UTC)
-
-
-def _forget_lists(project_id: int, first_kept: date, done: Forgotten) -> None:
-    """Delete the rejects and the accounts of requests that were received on days that are over."""
-    for model in (Reject, Batch):
-        rows = model._default_manager.filter(project_id=project_id, received_at__lt=_start_of(first_kept))
-        while n_deleted := delete_some(rows):
-            done.n_listed += n_deleted
 
 
 def _forget_day(partition: Partition, kept_from: Mapping[int, date], done: Forgotten, dry_run: bool) -> None:
