@@ -58,6 +58,17 @@ _FORMATS: Final[tuple[tuple[str, str], ...]] = (
         r"|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}(?![a-fA-F0-9])|sq0(?:atp|csp)-[A-Za-z0-9_-]{22,64}+"
         r"|PMAK-[a-f0-9]{24}-[a-f0-9]{34}|AGE-SECRET-KEY-1[A-Z0-9]{58}",
     ),
+    (
+        "service_token",
+        r"lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}|pplx-[A-Za-z0-9]{40,64}+|tvly-(?:dev-|prod-)?[A-Za-z0-9]{24,64}+"
+        r"|pcsk_[A-Za-z0-9_]{40,128}+|csk-[A-Za-z0-9]{40,64}+|jina_[A-Za-z0-9_-]{50,80}+|e2b_[a-f0-9]{40}"
+        r"|glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|glc_[A-Za-z0-9+/]{32,400}+={0,3}|sntry[su]_[A-Za-z0-9+/=_-]{40,400}+"
+        r"|dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{40,80}+|pul-[a-f0-9]{40}|pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{30,64}+"
+        r"|figd_[A-Za-z0-9_-]{40,64}+|ntn_[A-Za-z0-9]{40,60}+|tskey-[a-z]{2,10}-[A-Za-z0-9-]{20,80}+|NRAK-[A-Z0-9]{27}"
+        r"|xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,80}+|bkua_[a-f0-9]{40}"
+        r"|CCIPAT_[A-Za-z0-9_]{40,80}+|rubygems_[a-f0-9]{48}|sbp_[a-f0-9]{40}|sb_secret_[A-Za-z0-9_-]{20,64}+"
+        r"|napi_[a-z0-9]{60,72}+|nfp_[A-Za-z0-9]{36,40}+|ops_eyJ[A-Za-z0-9_=-]{100,1024}+",
+    ),
     ("temporality_key", r"tk_(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{20,128}+"),
     ("jwt", r"(?<![_-])eyJ[A-Za-z0-9_-]{8,4096}+\.[A-Za-z0-9_-]{8,8192}+(?:\.[A-Za-z0-9_-]{0,8192}+){1,3}+"),
 )
@@ -69,20 +80,22 @@ FORMAT_NEEDLES: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
         (
             "-----begin", "sk-", "xox", "xapp-", "glpat-", "gldt-", "glrt-", "glrtr-", "glptt-", "glft-", "glcbt-",
             "glimt-", "glagent-", "glsoat-", "gloas-", "glffct-", "gocspx-", "pypi-", "xai-", "sq0atp-", "sq0csp-",
-            "pmak-", "age-secret-key",
+            "pmak-", "age-secret-key", "pplx-", "tvly-", "csk-", "pul-", "tskey-", "nrak-", "xkeysib-",
         ),
     ),
     (
         "_",
         (
             "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "_live_", "_test_", "whsec_", "npm_", "hf_", "_v1_",
-            "dckr_pat_", "lin_api_", "gsk_", "r8_", "shpat_", "shpca_", "shppa_", "shpss_", "tk_",
+            "dckr_pat_", "lin_api_", "gsk_", "r8_", "shpat_", "shpca_", "shppa_", "shpss_", "tk_", "lsv2_", "pcsk_",
+            "jina_", "e2b_", "glsa_", "glc_", "sntrys_", "sntryu_", "pscale_", "figd_", "ntn_", "bkua_", "ccipat_",
+            "rubygems_", "sbp_", "sb_secret_", "napi_", "nfp_", "ops_eyj",
         ),
     ),
-    (".", ("hooks.slack", "api/webhooks", "ya29.", "sg.", "hvs.", "hvb.", "eyj")),
+    (".", ("hooks.slack", "api/webhooks", "ya29.", "sg.", "hvs.", "hvb.", "eyj", ".atlasv1.", "dp.")),
     ("", ("akia", "asia", "abia", "acca", ":aa", "aiza", "dapi", "atatt3")),
 )  # fmt: skip
-FORMAT_KINDS: Final = {"slack_webhook": "slack_token", "chat_webhook": "chat_token"}
+FORMAT_KINDS: Final = {"slack_webhook": "slack_token", "chat_webhook": "chat_token", "service_token": "cloud_token"}
 
 # A block without its end (a cut text) loses only its base64 lines.
 PRIVATE_KEY: Final = re.compile(

@@ -35,6 +35,10 @@ _FORMS: Final = "|".join(
         r"do[opr]_v1_|SG\.[A-Za-z0-9_-]{16}|hv[sb]\.[A-Za-z0-9_-]{24}|dapi[a-f0-9]{32}|dckr_pat_|ATATT3|lin_api_",
         r"gsk_[A-Za-z0-9]{40}|xai-[A-Za-z0-9]{40}|r8_[A-Za-z0-9]{36}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
         r"sq0(?:atp|csp)-|PMAK-[a-f0-9]{24}|AGE-SECRET-KEY-1",
+        r"lsv2_(?:pt|sk)_|pplx-[A-Za-z0-9]{40}|tvly-[A-Za-z0-9]|pcsk_|csk-[A-Za-z0-9]{40}|jina_[A-Za-z0-9_-]|e2b_[a-f0-9]{40}",
+        r"glsa_[A-Za-z0-9]{32}|glc_[A-Za-z0-9+/]{32}|sntry[su]_|dp\.(?:pt|st|ct|sa|scim|audit)\.|pul-[a-f0-9]{40}|pscale_",
+        r"figd_|ntn_[A-Za-z0-9]{40}|tskey-[a-z]|NRAK-[A-Z0-9]{27}|xkeysib-|bkua_[a-f0-9]{40}",
+        r"CCIPAT_|rubygems_[a-f0-9]{48}|sbp_[a-f0-9]{40}|sb_secret_|napi_[a-z0-9]{60}|nfp_[A-Za-z0-9]{36}|ops_eyJ",
     )
 )
 _JWT: Final = r"eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{8}"
@@ -56,7 +60,8 @@ _WHOLE: Final = "|".join(
 _NAME: Final = rf"(?:{_ENDINGS}|{_WHOLE})(?:[_.\-\pN]*(?i:{'|'.join(QUALIFIERS)}))*[_.\-\pN]*"
 
 COMPILED_LOOKS: Final[dict[str, str]] = {
-    "formats": rf"(?:^|[^A-Za-z0-9])(?:{_FORMS})|(?:^|[^A-Za-z0-9_\-]){_JWT}|-----BEGIN [A-Z0-9 ]*PRIVATE KEY",
+    "formats": rf"(?:^|[^A-Za-z0-9])(?:{_FORMS})|(?:^|[^A-Za-z0-9_\-]){_JWT}|-----BEGIN [A-Z0-9 ]*PRIVATE KEY"
+    r"|\.atlasv1\.",
     "userinfo": r"""://[^\s/:@"'`<>?#\\\[]*(?::[^\s"'`<>\\]+@|@)""",
     "named": rf"""{_NAME}(?:\\*["']?\]?(?:[ \t]*[:=][ \t]*[^\r\n \t]|, ?\\*["']))"""
     rf"|<[^\s<>]*{_NAME}>|--\S*{_NAME}[ \t]+[^\s\-]",

@@ -18,7 +18,7 @@ from contract.redaction import redact_value
 from contract.secret_formats import KINDS
 
 SEED = 20261130
-EACH = 150  # samples of a kind
+EACH = 180  # samples of a kind
 ALNUM = string.ascii_letters + string.digits
 URL_SAFE = ALNUM + "-_"
 HEX = "0123456789abcdef"
@@ -41,7 +41,7 @@ def some(dice: random.Random, n: int, alphabet: str = ALNUM) -> str:
     """A word of `n` characters; where the alphabet has digits and letters, so has the word."""
     word = [dice.choice(alphabet) for _ in range(n)]
     if alphabet not in (HEX, string.digits) and n > 3:
-        word[1], word[2] = "7", "K"
+        word[1], word[2] = "7", next((one for one in alphabet if one.isalpha()), "K")
     return "".join(word)
 
 
@@ -109,6 +109,26 @@ FORMS: dict[str, list[Maker]] = {
         lambda d: "lin_api_" + some(d, 40),
         lambda d: "shpat_" + some(d, 32, HEX),
         lambda d: "xai-" + some(d, 80),
+        lambda d: f"lsv2_{d.choice(['pt', 'sk'])}_{some(d, 32, HEX)}_{some(d, 10, HEX)}",
+        lambda d: "pplx-" + some(d, 48),
+        lambda d: "tvly-" + some(d, 32),
+        lambda d: f"pcsk_{some(d, 6)}_{some(d, 60)}",
+        lambda d: "csk-" + some(d, 48),
+        lambda d: "jina_" + some(d, 60),
+        lambda d: f"glsa_{some(d, 32)}_{some(d, 8, HEX)}",
+        lambda d: "sntrys_" + _base64(d, 90),
+        lambda d: "dp.pt." + some(d, 43),
+        lambda d: "pul-" + some(d, 40, HEX),
+        lambda d: "pscale_tkn_" + some(d, 43, URL_SAFE),
+        lambda d: "figd_" + some(d, 40, URL_SAFE),
+        lambda d: "ntn_" + some(d, 46),
+        lambda d: f"tskey-auth-{some(d, 16)}-{some(d, 32)}",
+        lambda d: "NRAK-" + some(d, 27, string.ascii_uppercase + string.digits),
+        lambda d: f"{some(d, 14)}.atlasv1.{some(d, 67)}",
+        lambda d: "rubygems_" + some(d, 48, HEX),
+        lambda d: "sbp_" + some(d, 40, HEX),
+        lambda d: "napi_" + some(d, 64, string.ascii_lowercase + string.digits),
+        lambda d: "nfp_" + some(d, 40),
     ],
     "temporality_key": [lambda d: f"tk_{some(d, 12, HEX)}_{some(d, 43, URL_SAFE)}"],
     "jwt": [_jwt],
