@@ -13,6 +13,7 @@ from django.db import close_old_connections
 from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
@@ -223,3 +224,50 @@ def test_any_event_is_stored_or_rejected_by_its_index(sender: Sender, events: li
     assert body["accepted"] + body["duplicates"] + len(body["rejected"]) == len(events) + 1
     assert Event.objects.filter(run_id="good", event_id=good["event_id"]).exists()
     assert all(one["index"] < len(events) for one in body["rejected"])
+
+
+def some_spans() -> bytes:
+    span = {"traceId": "ab" * 16, "spanId": "cd" * 8, "name": "chat", "startTimeUnixNano": "1", "endTimeUnixNano": "2"}
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode()
+
+
+MADE_BY_AN_EXPORTER = ExportTraceServiceRequest(
+    resource_spans=[{"scope_spans": [{"spans": [{"trace_id": b"a" * 16, "span_id": b"b" * 8, "name": "chat"}]}]}]
+).SerializeToString()
+OTLP_BODIES = st.sampled_from([some_spans(), MADE_BY_AN_EXPORTER, b"", b"{}", b'{"resourceSpans": {}}']) | st.binary()
+
+
+@settings(STEADY, max_examples=120)
+@given(
+    body=OTLP_BODIES,
+    places=st.lists(st.integers(0, 10_000), max_size=3),
+    encoding=ENCODINGS,
+    content_type=st.sampled_from(["application/json", "application/x-protobuf", "text/plain"]),
+    path=st.sampled_from(["/v1/traces", "/v1/logs"]),
+)
+def test_any_bytes_get_a_right_otlp_answer(
+    sender: Sender, body: bytes, places: list[int], encoding: str, content_type: str, path: str
+) -> None:
+    """Bytes of any kind at the OTLP addresses: a known status, in the sender's own media type."""
+    headers = {"Authorization": f"Bearer {sender.raw}", **({"Content-Encoding": encoding} if encoding else {})}
+    sent = cut_somewhere(body, places)
+    response = sender.client.post(path, sent, content_type=content_type, headers=headers)
+    assert response.status_code in ALLOWED - {207}, (response.status_code, response.content)
+    if content_type == "application/x-protobuf" and sent:  # the test client declares no type of an empty body
+        assert response.headers["Content-Type"] == "application/x-protobuf"
+    elif response.content:
+        assert isinstance(response.json(), dict)
+
+
+@settings(STEADY, max_examples=120)
+@given(
+    body=BODIES | st.builds(lambda odd: json.dumps({"run": "r-1", **odd}).encode(), st.dictionaries(TEXT, VALUES)),
+    places=st.lists(st.integers(0, 10_000), max_size=2),
+    path=st.sampled_from(["/v1/observations/hints", "/v1/observations/hints/batch"]),
+)
+def test_any_bytes_get_a_right_hints_answer(headers: dict[str, str], body: bytes, places: list[int], path: str) -> None:
+    """Bytes of any kind at the hints addresses: an answer, or a refusal by name."""
+    client = Client(raise_request_exception=False)
+    response = client.post(path, cut_somewhere(body, places), content_type="application/json", headers=headers)
+    assert response.status_code in {200, 400, 403, 413, 422}, (response.status_code, response.content)
+    assert response.status_code == 200 or {"code", "detail"} <= set(response.json())
