@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from debugger.access import get_project_for, person_only
+from debugger.access import get_project_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest
 from debugger.queries.deliveries import DAYS, describe_deliveries
 from ingest.authentication import SCOPES, create_key, revoke_key, set_events_per_minute
@@ -41,6 +41,8 @@ def keys(request: HtmxHttpRequest, project: str) -> HttpResponse:
     found = get_project_for(request.user, project)
     if request.method == "GET":
         return render(request, "keys.html", _context(request, found, KeyForm(initial={"scopes": ["ingest"]})))
+    if not may_act(request.user, found):
+        return _refused(request, found)
     form = KeyForm(request.POST)
     if not form.is_valid():
         return render(request, "keys.html", _context(request, found, form), status=400)
@@ -53,6 +55,8 @@ def keys(request: HtmxHttpRequest, project: str) -> HttpResponse:
 @require_POST
 def revoke(request: HtmxHttpRequest, project: str, key_id: int) -> HttpResponse:
     key = _key_of(get_project_for(request.user, project), key_id)
+    if not may_act(request.user, key.project):
+        return _refused(request, key.project)
     revoke_key(key)
     return redirect("keys", project=key.project.slug)
 
@@ -75,11 +79,23 @@ def key_deliveries(request: HtmxHttpRequest, project: str, key_id: int) -> HttpR
 @require_POST
 def set_quota(request: HtmxHttpRequest, project: str, key_id: int) -> HttpResponse:
     key = _key_of(get_project_for(request.user, project), key_id)
+    if not may_act(request.user, key.project):
+        return _refused(request, key.project)
     form = QuotaForm(request.POST)
     if not form.is_valid():
         return render(request, "deliveries.html", _deliveries(key, form), status=400)
     set_events_per_minute(key, form.cleaned_data["events_per_minute"])
     return redirect("key-deliveries", project=key.project.slug, key_id=key.pk)
+
+
+def _refused(request: HtmxHttpRequest, project: Project) -> HttpResponse:
+    context = {
+        "title": "Not for you to change",
+        "said": f"You look on in {project.name}; members who act make, change and revoke its keys.",
+        "back": reverse("keys", args=[project.slug]),
+        "project": project,
+    }
+    return render(request, "refused.html", context, status=403)
 
 
 def _deliveries(key: ApiKey, form: QuotaForm) -> dict[str, Any]:

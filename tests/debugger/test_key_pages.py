@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -171,3 +172,21 @@ def test_hostile_ids_are_text(world: World) -> None:
     link = reverse("run-detail", args=["alpha", hostile])
     assert world.alice.get(link).status_code == 200
     assert link.replace("&", "&amp;") in html
+
+
+def test_who_looks_on_changes_no_key(world: World) -> None:
+    """A viewer of the project sees the pages; making, changing and revoking a key is refused with the reason."""
+    viewer = make_person("vera", world.project)
+    viewer.groups.add(Group.objects.create(name="alpha viewers"))
+    client = Client()
+    client.force_login(viewer)
+    assert client.get(world.page()).status_code == client.get("/alpha/keys/").status_code == 200
+    for address, body in (
+        ("/alpha/keys/", {"name": "mine", "scopes": ["read"]}),
+        (reverse("key-quota", args=["alpha", world.key.pk]), {"events_per_minute": "1"}),
+        (reverse("key-revoke", args=["alpha", world.key.pk]), {}),
+    ):
+        response = client.post(address, body)
+        assert response.status_code == 403 and b"look on" in response.content
+    key = ApiKey.objects.get()
+    assert (key.pk, key.events_per_minute, key.revoked_at) == (world.key.pk, None, None)
