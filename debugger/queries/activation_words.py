@@ -12,6 +12,7 @@ from debugger.queries.pieces import Piece, counted, said
 from debugger.queries.words import Words, data_of
 from knowledge.models import Activation
 from knowledge.span_searches import AGENT_SEARCH
+from knowledge.spans import is_open, is_whole
 
 TWIN: Final = "twin"  # tone of an activation id that the timeline replaces by its time
 
@@ -32,7 +33,7 @@ def _told(group: Group, activation: Activation | None) -> Words:
     deferred = (Piece("put off to the next boundary", "soft"),) if group.first("activation.deferred") else ()
     if reason:
         return _skipped(badge, reason, activation.skip_detail if activation else data_of(skip), deferred)
-    result = activation.result if activation else _first_said(group, "result", "activation.completed")
+    result = activation.result if activation else _first_said(group, "result", *_answering(group))
     if result in ("timeout", "error"):
         return Words(
             (Piece("Activation", "b"), badge, *deferred, Piece(stages.ACTIVATION_RESULTS[result], "warn")), "warn"
@@ -45,6 +46,12 @@ def _told(group: Group, activation: Activation | None) -> Words:
         return Words((Piece("Activation", "b"), badge, *deferred, Piece(result, "soft")))
     waiting = () if deferred else (Piece("no answer yet", "soft"),)
     return Words((Piece("Activation", "b"), badge, *deferred, *waiting), "open")
+
+
+def _answering(group: Group) -> tuple[str, ...]:
+    """Return the types whose result is the answer; the span of an application's own search is its answer too."""
+    whole = group.events[0].type == "hint.query" and is_whole(group.events[0]) and not is_open(group.events[0])
+    return ("activation.completed", "hint.query") if whole else ("activation.completed",)
 
 
 def _first_said(group: Group, name: str, *types: str) -> str:
@@ -72,6 +79,8 @@ def _chain_counts(group: Group, activation: Activation | None) -> tuple[Piece, .
         found, offered, dropped = activation.n_retrieved, activation.n_offered, activation.n_dropped
         injected = activation.n_injected
         chosen = Piece(f"{injected:,} injected", "b hint" if injected else "soft keep")
+    if activation is None and len(_answering(group)) > 1:
+        return (Piece(f"{counted(group.events[0].data, 'n_retrieved') or 0:,} found", "keep"),)
     if activation is not None and activation.trigger == AGENT_SEARCH and not activation.n_injected:
         # What became of what the application found for itself is nobody's report.
         counts: tuple[Piece, ...] = (Piece(f"{found:,} found", "keep"),)

@@ -423,3 +423,15 @@ def test_case_23_batches_fold_to_what_all_at_once_folds_to(project: Project) -> 
     names = ("status", "task", "started_ns", "ended_ns", "n_turns", "model_tokens", "n_events")
     one, other = RunSummary.objects.values_list(*names)
     assert one == other == ("completed", "t", START_NS, START_NS + 10 * MS, 1, 3, 4)
+
+
+def test_a_search_that_is_not_folded_yet_is_answered_by_its_own_span() -> None:
+    """Before the chain is derived its row says what the span says: found so many, nothing, failed, or not ended."""
+    found = {"result": "success", "n_retrieved": 2}
+    said = [
+        span(1, "retriever", data=found), span(2, "retriever", start=1, data={"result": "empty"}),
+        span(3, "retriever", start=2, data={"result": "error"}), span(4, "retriever", start=3, ms=None),
+    ]  # fmt: skip
+    timeline = timeline_of(*said)
+    assert [row.state for row in timeline.rows] == ["hint", "muted", "warn", "open"]
+    assert timeline.rows[0].text == "Activation agent.search 2 found"
