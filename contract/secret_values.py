@@ -20,13 +20,13 @@ _NO_SECRET: Final = frozenset(
         "int", "number", "bool", "key", "value", "object",
         "any", "self", "yes", "no", "unset", "unknown", "enabled", "disabled",
         "and", "for", "from", "via", "when", "the", "with", "option", "options", "flag", "argument", "arguments",
-        "parameter", "parameters", "instead", "await", "new", "not", "typeof", "function", "lambda",
+        "parameter", "parameters", "instead", "async", "await", "new", "not", "typeof", "function", "lambda",
         "name", "file", "text", "prompt",
     )
 )  # fmt: skip
 _PLACEHOLDER: Final = re.compile(
     r"\$\{?[A-Za-z_]\w*\}?|\$\([^()]*+\)?|\{\{?[^{}]*+\}{0,2}|<[^<>]*+>?|%\(?\w+\)?s?|\[[^\[\]]*+\]?|\(\w++\)"
-    r"|[*x.•#_{}:-]++|[\w-]{0,12}(?:…|\.{3})|\$[A-Za-z_]\w*+(?:::|->).*+"
+    r"|(?i:your)[-_][\w-]++|[*x.•#_{}:-]++|[\w-]{0,12}(?:…|\.{3})|\$[A-Za-z_]\w*+(?:::|->).*+"
     r"|(?:self|cls|this|os|args|config|settings|env|process|request|options|cfg|params|kwargs)(?:\.\w++)++"
 )
 _CALL: Final = re.compile(r"[A-Za-z_$][\w.$]*+(?:(?:::|->)[\w.$]*+)*+[(\[]|[(\[{]")

@@ -55,14 +55,14 @@ def test_both_looks_give_the_same_on_all_that_is_known() -> None:
 
 
 @given(ANYTHING)
-@settings(max_examples=600, deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True)
 def test_both_looks_give_the_same_on_anything(text: str) -> None:
     """Half characters, NUL and letters that change their length in lower case make no difference."""
     assert with_scan(secret_scan.RULES, text) == with_scan(secret_scan.SCAN, text)
 
 
 @given(VALUES)
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=120, deadline=None, derandomize=True)
 def test_any_value_keeps_its_structure(value: Any) -> None:
     """Nothing raises; lists and objects keep their lengths, a clean value is itself, and a second pass rests."""
     before = repr(value)
@@ -137,12 +137,12 @@ def test_a_clean_event_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert counter.steps == 0
 
 
-@pytest.mark.parametrize("unit", hostile_units(mixes=25))
+@pytest.mark.parametrize("unit", hostile_units(mixes=12))
 def test_steps_double_with_the_text(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice the hostile text costs about twice the steps: needles, almost-matches, quotes and blocks without an end."""
     counter = count_steps(monkeypatch, secret_finders, secret_formats, secret_values)
     steps = []
-    for size in (3_000, 6_000):
+    for size in (2_400, 4_800):
         counter.steps = 0
         redact(unit * (size // len(unit)))
         steps.append(counter.steps)
