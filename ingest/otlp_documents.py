@@ -1,6 +1,6 @@
 """Reads the documents that a search or a reranker names, flattened or as a JSON list. Pure.
 
-A document is {id?, text?, score?, metadata?}, in the order sent; long texts are cut with a marker. (Seed 001 §7.3.)
+A document is {id?, text?, score?, metadata?, more?}, in the order sent; long texts are cut with a marker. (Seed 001 §7.3.)
 """
 
 import re
@@ -59,11 +59,12 @@ def _place(key: str) -> tuple[str, int, str] | None:
 
 def _listed(entry: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {}
+    rest = dict(entry)
     for field, names in _NAMES.items():
-        value = next((entry[name] for name in names if entry.get(name) is not None), None)
-        if value is not None:
-            told[field] = _told(field, value)
-    return told
+        name = next((name for name in names if entry.get(name) is not None), None)
+        if name is not None:
+            told[field] = _told(field, rest.pop(name))
+    return {**told, "more": rest} if rest else told
 
 
 def _told(field: str, value: Any) -> Any:

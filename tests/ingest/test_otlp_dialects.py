@@ -284,3 +284,10 @@ def test_structures_inside_json_text_have_an_end() -> None:
 def test_a_search_is_named_by_its_scope() -> None:
     """What looked is the version of the algorithm that Observation did not run."""
     assert one({ROLE: "RETRIEVER"}).data["algorithm_version"] == "tests 1.2"
+
+
+def test_fields_of_a_document_that_we_do_not_know_are_kept() -> None:
+    """Under `more`, so that they are in nobody's way."""
+    listed = json.dumps([{"id": "d-1", "rank": 3, "document_id": "other"}])
+    event = one({OPERATION: "retrieval", "gen_ai.retrieval.documents": listed})
+    assert event.data["documents"] == [{"id": "d-1", "more": {"rank": 3, "document_id": "other"}}]
