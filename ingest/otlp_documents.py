@@ -1,6 +1,7 @@
 """Reads the documents that a search or a reranker names, flattened or as a JSON list. Pure.
 
-A document is {id?, text?, score?, metadata?, more?}, in the order sent; long texts are cut with a marker. (Seed 001 §7.3.)
+A document is {id?, text?, score?, metadata?, more?}, in the order sent; long texts are cut with a marker.
+(Seed 001 §7.3.)
 """
 
 import re
