@@ -116,6 +116,7 @@ MIDDLEWARE = [
     "debugger.requests_seen.RequestsSeen",
     "django.middleware.security.SecurityMiddleware",
     "debugger.csp.ContentSecurityPolicy",
+    "ingest.path_ids.KeepQuotedSlashes",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

@@ -5,9 +5,11 @@ answers still finds out.
 """
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db.models import Count, F, Q, QuerySet
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -23,6 +25,7 @@ from ingest.repair import REPAIRS
 PAGE_SIZE: Final = 100  # rows of one answer unless the caller asks for others
 LARGEST_PAGE: Final = 500
 MOST_COUNTED: Final = 100_000  # newest rejects that the counts by code look at
+COUNTED: Final = timedelta(days=1)  # looked at for what is not listed, unless `since` says another time
 REJECT_FIELDS: Final = ("id", "received_at", "code", "detail", "run_id", "event_id")
 BATCH_FIELDS: Final = (
     "id", "received_at", "source", "n_accepted", "n_duplicates", "n_conflicts", "n_rejected", "repairs",
@@ -57,12 +60,14 @@ class RejectsView(MachineView):
     )
     def get(self, request: Request) -> Response:
         given = Parameters(request, ("code", "run_id", "since", "cursor", "limit"))
-        seen = seen_by(key_of(request)) & _since(given)
+        key, since = key_of(request), given.moment("since")
+        seen = seen_by(key) & _from(since)
         only = Q(**{name: value for name in ("code", "run_id") if (value := given.text(name))})
         rows = Reject.objects.filter(seen & only)
         results, more = _page(rows, given, REJECT_FIELDS)
         counts = counts_by_code(rows)
-        not_listed = 0 if only else rejects.count_not_listed(seen)
+        counted_from = since or timezone.now() - COUNTED
+        not_listed = 0 if only else rejects.count_not_listed(seen_by(key) & _from(counted_from))
         return Response({"results": results, "next": more, "counts": counts, "not_listed": not_listed})
 
 
@@ -80,7 +85,7 @@ class BatchesView(MachineView):
     )
     def get(self, request: Request) -> Response:
         given = Parameters(request, ("since", "cursor", "limit"))
-        rows = Batch.objects.filter(seen_by(key_of(request)) & _since(given))
+        rows = Batch.objects.filter(seen_by(key_of(request)) & _from(given.moment("since")))
         results, more = _page(rows, given, BATCH_FIELDS)
         bodies = [{**row, "repairs": repairs_in_words(row["repairs"])} for row in results]
         return Response({"results": bodies, "next": more})
@@ -104,8 +109,7 @@ def repairs_in_words(repairs: Mapping[str, Any]) -> dict[str, Any]:
     return {word: {**about, "meaning": REPAIRS.get(word, word)} for word, about in repairs.items()}
 
 
-def _since(given: Parameters) -> Q:
-    moment = given.moment("since")
+def _from(moment: datetime | None) -> Q:
     return Q() if moment is None else Q(received_at__gte=moment)
 
 

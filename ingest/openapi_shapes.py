@@ -146,7 +146,10 @@ def _delivery_components() -> dict[str, Any]:
     counts = {"type": "object", "additionalProperties": COUNT, "description": "of all that fits the filters, by code"}
     beside = {
         "counts": counts,
-        "not_listed": {**COUNT, "description": "rejected in that time, and beyond the bound of the list"},
+        "not_listed": {
+            **COUNT,
+            "description": "rejected since then (by default a day) and beyond the bound of the list",
+        },
     }
     return {
         "Reject": _objects(reject),

@@ -1,16 +1,20 @@
 """Decides how an id stands in an address: as one segment, whatever its sender put into it.
 
-Servers and proxies decode a path once before it is split, so an id is quoted twice: `a/b` is written `a%252Fb`. An id
-without a slash or a percent sign may be quoted once, as any path is.
+Servers and proxies decode a path once before it is split, so an id is quoted twice: `a/b` is written `a%252Fb`. Quoted
+once it is understood as well, where the server tells the path as it was sent (gunicorn does) and the id holds nothing
+that looks quoted itself.
 """
 
+from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote, unquote
 
+from django.http import HttpRequest, HttpResponse
 from django.urls import register_converter
 
 from contract.events import ID_LIMIT
 
+RUNS: Final = "/v1/runs/"
 DOTS: Final = (".", "..")  # segments that clients take out of a path
 
 
@@ -35,6 +39,20 @@ class IdConverter:
 def segment(value: str) -> str:
     """Return an id as it is written into an address, quoted twice."""
     return quote(IdConverter().to_url(value), safe="")
+
+
+class KeepQuotedSlashes:
+    """Middleware: a slash that was sent quoted in an address under RUNS does not part it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path_info.startswith(RUNS):
+            sent = str(request.META.get("RAW_URI", "")).partition("?")[0].replace("%2f", "%2F")
+            if sent.startswith(RUNS) and "%2F" in sent:
+                request.path_info = unquote(sent.replace("%2F", "%252F"))
+        return self._get_response(request)
 
 
 register_converter(IdConverter, "id")

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from contract import stages
@@ -251,3 +252,21 @@ def test_old_runs_are_outside_of_the_default_time(reader: Reader) -> None:
     assert body["n_runs"] == 0
     covered = datetime.fromisoformat(body["until"]) - datetime.fromisoformat(body["since"])
     assert covered == timedelta(days=30)
+
+
+# ---- ids quoted once, as a server passes them on -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run_id", ["a/events", "a/b", "/", "é/🚀", "50%/x", "a?/b#"])
+def test_an_id_quoted_once_is_understood_where_the_path_is_told_as_sent(reader: Reader, run_id: str) -> None:
+    """Most clients quote once: with the raw path at hand a quoted slash parts nothing."""
+    send(reader.project, [event(1, run_id), event(2, "a"), event(3, "b")], fold=False)
+    path = f"/v1/runs/{quote(run_id, safe='')}/events"
+    headers = {"HTTP_AUTHORIZATION": reader.headers["Authorization"]}
+    client = Client(raise_request_exception=False)
+    response = client.get(path, {"limit": 5}, RAW_URI=f"{path}?limit=5", **headers)
+    assert [row["run_id"] for row in response.json()["results"]] == [run_id]
+    lower = client.get(path, RAW_URI=path.replace("%2F", "%2f"), **headers)
+    assert [row["event_id"] for row in lower.json()["results"]] == ["e1"]
+    plain = client.get("/v1/runs/a/events", RAW_URI="/v1/runs/a/events", **headers)
+    assert [row["event_id"] for row in plain.json()["results"]] == ["e2"]
