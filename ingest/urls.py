@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from ingest import deliveries_api, document, journal_api, otlp_views, views
+from ingest import deliveries_api, document, journal_api, views
+from ingest.otlp import views as otlp_views
 from ingest.path_ids import IdConverter  # noqa: F401  (registers the `id` of the patterns)
 
 urlpatterns = [

@@ -19,8 +19,8 @@ from temporalio.contrib.opentelemetry import TracingInterceptor
 from temporalio.worker import Worker
 
 from tests.conftest import RunningStack
-from tests.ingest.otlp_sending import START, as_json, span, span_id, traces
-from tests.ingest.otlp_temporal import Order, ship
+from tests.ingest.otlp.sending import START, as_json, span, span_id, traces
+from tests.ingest.otlp.temporal import Order, ship
 from tests.kernel.http_server import Answer, Asked, LocalServer, local_server
 
 pytestmark = pytest.mark.stack
@@ -67,7 +67,7 @@ def run_agent(stack: RunningStack, model: LocalServer, dialect: str, **environme
         "OTEL_SERVICE_NAME": "clerk",
         **environment,
     }
-    command = [sys.executable, "-m", "tests.ingest.otlp_agent", dialect, f"{model.url}/v1"]
+    command = [sys.executable, "-m", "tests.ingest.otlp.agent", dialect, f"{model.url}/v1"]
     done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "ailed to export" not in done.stderr, done.stderr

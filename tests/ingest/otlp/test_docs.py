@@ -2,7 +2,7 @@
 
 import re
 
-from ingest import otlp_attributes, otlp_documents, otlp_messages, semconv
+from ingest.otlp import attributes, documents, messages, semconv
 from tests.test_docs import TEST_NAME, functions_of, read
 
 TEXT = read("docs/otlp.md")
@@ -19,10 +19,10 @@ def test_its_limits_are_the_codes() -> None:
     """A limit that is changed in the code is changed in the document."""
     numbers = {int(found.replace(",", "")) for found in re.findall(r"\d[\d,]+\b", TEXT)}
     assert {
-        otlp_attributes.MAX_LEVELS,
-        otlp_attributes.MAX_ATTRIBUTES,
-        10**otlp_messages.MAX_INDEX_DIGITS - 1,
-        otlp_documents.TEXT_LIMIT,
+        attributes.MAX_LEVELS,
+        attributes.MAX_ATTRIBUTES,
+        10**messages.MAX_INDEX_DIGITS - 1,
+        documents.TEXT_LIMIT,
     } <= numbers
 
 

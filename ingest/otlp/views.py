@@ -16,14 +16,15 @@ from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ingest import openapi, otlp_answers, quota
+from ingest import openapi, quota
 from ingest.accept import Rejection, Sender, accept_drafts, limits, rules_of
 from ingest.bodies import read_body
 from ingest.errors import IngestError
 from ingest.machine_view import MachineView, key_of
-from ingest.otlp_answers import JSON, PROTOBUF
-from ingest.otlp_intake import LOGS, TRACES, Signal, check_number, decode, make_drafts
-from ingest.otlp_records import Refused
+from ingest.otlp import answers
+from ingest.otlp.answers import JSON, PROTOBUF
+from ingest.otlp.intake import LOGS, TRACES, Signal, check_number, decode, make_drafts
+from ingest.otlp.records import Refused
 from ingest.times import to_nanoseconds
 from ingest.wire import check_media_type, inflate
 
@@ -67,13 +68,13 @@ class OtlpView(MachineView):
     def answer(self, refused: list[Refused]) -> Message:
         """Return the export response that names what was refused."""
         reasons = [f"[{item.index}] {item.detail}" for item in refused]
-        made = otlp_answers.traces_answer if self.signal is TRACES else otlp_answers.logs_answer
+        made = answers.traces_answer if self.signal is TRACES else answers.logs_answer
         return made(len(refused), reasons)
 
     def handle_exception(self, exc: Exception) -> Response:
         """Turn the refusal that other addresses answer in JSON into a Status of the type of the request."""
         response = super().handle_exception(exc)
-        status = otlp_answers.status_answer(response.status_code, response.data or {})
+        status = answers.status_answer(response.status_code, response.data or {})
         answered = _answered(status, _sends_json(self.request), response.status_code)
         for name, value in response.headers.items():
             if name != "Content-Type":
@@ -135,6 +136,4 @@ def _is_json(request: Request) -> bool:
 
 
 def _answered(answer: Message, as_json: bool, status: int = 200) -> HttpResponse:
-    return HttpResponse(
-        otlp_answers.written(answer, as_json), content_type=JSON if as_json else PROTOBUF, status=status
-    )
+    return HttpResponse(answers.written(answer, as_json), content_type=JSON if as_json else PROTOBUF, status=status)

@@ -6,10 +6,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from contract.events import check_data
 from ingest.envelope import EventDraft, SentEvent, make_draft
-from ingest.otlp_protobuf import parse_traces, read_traces
-from ingest.otlp_traces import map_spans
+from ingest.otlp.protobuf_reader import parse_traces, read_traces
+from ingest.otlp.traces import map_spans
 from ingest.wire import WireLimits
-from tests.ingest.otlp_sending import START, span, traces
+from tests.ingest.otlp.sending import START, span, traces
 
 LIMITS = WireLimits(8_388_608, 1_000, 262_144, 64, 512)
 ROLE = "openinference.span.kind"

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from ingest.envelope import EventDraft
 from ingest.errors import IngestError
-from ingest.otlp_intake import LOGS, TRACES, Signal, decode, make_drafts
-from ingest.otlp_records import Refused
+from ingest.otlp.intake import LOGS, TRACES, Signal, decode, make_drafts
+from ingest.otlp.records import Refused
 from ingest.wire import WireLimits
-from tests.ingest.otlp_sending import START, as_json, event_of, logs, record, span, traces
+from tests.ingest.otlp.sending import START, as_json, event_of, logs, record, span, traces
 
 LIMITS = WireLimits(8_388_608, 1_000, 262_144, 64, 512)
 FULL = traces(

@@ -12,7 +12,7 @@ import orjson
 from contract.redaction import redact_value
 from contract.redaction_rules import ExtraRules
 from ingest.model_requests import MessageBody
-from ingest.otlp_records import Origin
+from ingest.otlp.records import Origin
 from ingest.repair import Repairs, clean_value
 
 MAX_NESTING = 60  # levels of a resource's attributes

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from contract.redaction_rules import ExtraRules
-from ingest import otlp_json, otlp_lenient, otlp_protobuf
 from ingest.envelope import EventDraft, SentEvent, make_draft, shown_id
 from ingest.errors import IngestError
-from ingest.otlp_logs import map_logs
-from ingest.otlp_protobuf import DecodeError
-from ingest.otlp_records import Read, Refused
-from ingest.otlp_traces import map_spans
+from ingest.otlp import json_reader, lenient_reader, protobuf_reader
+from ingest.otlp.logs import map_logs
+from ingest.otlp.protobuf_reader import DecodeError
+from ingest.otlp.records import Read, Refused
+from ingest.otlp.traces import map_spans
 from ingest.wire import WireLimits
 
-TRACES: Final = otlp_json.TRACES
-LOGS: Final = otlp_json.LOGS
-Signal = otlp_json.Signal
+TRACES: Final = json_reader.TRACES
+LOGS: Final = json_reader.LOGS
+Signal = json_reader.Signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,16 @@ class Counted:
 def decode(signal: Signal, body: bytes, as_json: bool) -> Counted:
     """Return the decoded request. Raises IngestError 400 when nothing of it can be decoded."""
     if as_json:
-        document = otlp_json.parse_document(body, signal)
-        read_json = otlp_json.read_traces if signal is TRACES else otlp_json.read_logs
-        return Counted(otlp_json.count_records(document, signal), lambda: read_json(document))
+        document = json_reader.parse_document(body, signal)
+        read_json = json_reader.read_traces if signal is TRACES else json_reader.read_logs
+        return Counted(json_reader.count_records(document, signal), lambda: read_json(document))
     parse, read, read_again = _PROTOBUF[signal]
     try:
         data = parse(body)
     except DecodeError:
         found = read_again(body)
         return Counted(found.n_sent, lambda: found)
-    return Counted(otlp_protobuf.count_records(data), lambda: read(data))
+    return Counted(protobuf_reader.count_records(data), lambda: read(data))
 
 
 def check_number(counted: Counted, most: int) -> None:
@@ -83,6 +83,6 @@ def _refused(event: SentEvent, error: IngestError) -> Refused:
 _PROTOBUF: Final[
     dict[Signal, tuple[Callable[[bytes], Any], Callable[[Any], Read[Any]], Callable[[bytes], Read[Any]]]]
 ] = {
-    TRACES: (otlp_protobuf.parse_traces, otlp_protobuf.read_traces, otlp_lenient.read_traces),
-    LOGS: (otlp_protobuf.parse_logs, otlp_protobuf.read_logs, otlp_lenient.read_logs),
+    TRACES: (protobuf_reader.parse_traces, protobuf_reader.read_traces, lenient_reader.read_traces),
+    LOGS: (protobuf_reader.parse_logs, protobuf_reader.read_logs, lenient_reader.read_logs),
 }

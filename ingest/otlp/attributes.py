@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ingest.otlp_records import bad
+from ingest.otlp.records import bad
 from ingest.repair import NESTING_MARKER, BigInteger
 
 MAX_LEVELS: Final = 56  # containers in one attribute's value; an event may hold 64, and stands around it

@@ -14,8 +14,8 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from ingest.errors import IngestError
-from ingest.otlp_attributes import plain_attributes, plain_value
-from ingest.otlp_records import (
+from ingest.otlp.attributes import plain_attributes, plain_value
+from ingest.otlp.records import (
     SPAN_ID_BYTES,
     SPAN_KINDS,
     STATUSES,

@@ -12,7 +12,7 @@ from django.test import Client
 
 from ingest.authentication import revoke_key
 from ingest.models import Event, Project, Reject, Run
-from tests.ingest.otlp_sending import JSON, PROTOBUF, OtlpSender, as_json, logs, record, span, span_id, traces
+from tests.ingest.otlp.sending import JSON, PROTOBUF, OtlpSender, as_json, logs, record, span, span_id, traces
 
 pytestmark = pytest.mark.django_db
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.ingest.otlp_mapped import OPERATION, ROLE, draft, one, told
-from tests.ingest.otlp_sending import TRACE, event_of, span_id
+from tests.ingest.otlp.mapped import OPERATION, ROLE, draft, one, told
+from tests.ingest.otlp.sending import TRACE, event_of, span_id
 
 OPENINFERENCE = {
     ROLE: "LLM",

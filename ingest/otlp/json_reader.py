@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from ingest.errors import IngestError
-from ingest.otlp_attributes import is_text, json_integer, plain_json_attributes, plain_json_value
-from ingest.otlp_protobuf import digest_of, wrong_signal
-from ingest.otlp_records import (
+from ingest.otlp.attributes import is_text, json_integer, plain_json_attributes, plain_json_value
+from ingest.otlp.protobuf_reader import digest_of, wrong_signal
+from ingest.otlp.records import (
     SPAN_ID_BYTES,
     SPAN_KINDS,
     STATUSES,

@@ -1,6 +1,6 @@
 """A small agent as customers have them: the openai client, an instrumentation, exporters set by environment alone.
 
-Run as `python -m tests.ingest.otlp_agent <openinference|genai|plain> <model address>`; prints its trace id.
+Run as `python -m tests.ingest.otlp.agent <openinference|genai|plain> <model address>`; prints its trace id.
 """
 
 import json

@@ -12,9 +12,9 @@ from typing import Any
 from contract.redaction_rules import ExtraRules
 from ingest.envelope import SentEvent
 from ingest.errors import IngestError
-from ingest.otlp_origins import Origins
-from ingest.otlp_own import NO_IDS, run_id_of, take_own
-from ingest.otlp_records import Refused, SentLog
+from ingest.otlp.origins import Origins
+from ingest.otlp.own_attributes import NO_IDS, run_id_of, take_own
+from ingest.otlp.records import Refused, SentLog
 from ingest.repair import INT64_MAX, Repairs
 
 

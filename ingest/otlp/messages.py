@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-from ingest.semconv import Taking, as_text, from_json
+from ingest.otlp.semconv import Taking, as_text, from_json
 
 Message = dict[str, Any]
 

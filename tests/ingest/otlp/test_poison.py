@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ingest import otlp_protobuf
 from ingest.models import Event, Project, Reject, Run
-from tests.ingest.otlp_sending import (
+from ingest.otlp import protobuf_reader
+from tests.ingest.otlp.sending import (
     JSON,
     PROTOBUF,
     START,
@@ -345,8 +345,8 @@ def test_case_07_bytes_that_are_no_utf_8_cost_no_batch(sender: OtlpSender, where
     poisoned.events.append(event_of(texts["event"], {}))
     request = traces(span(1), poisoned, span(3), resource={"service.name": mark if where == "resource" else "shop"})
     body = request.SerializeToString().replace(mark.encode(), b"POISON\xff\xfeERE")
-    with pytest.raises(otlp_protobuf.DecodeError):
-        otlp_protobuf.parse_traces(body)
+    with pytest.raises(protobuf_reader.DecodeError):
+        protobuf_reader.parse_traces(body)
     assert sender.send("traces", body).success("traces") == {}
     assert len(sender.stored()) == 3
     assert sender.one(1).repairs == (["surrogate"] if where == "resource" else None)

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 from contract.events import ID_LIMIT
 from contract.redaction_rules import ExtraRules
-from ingest import semconv
 from ingest.envelope import SentEvent
 from ingest.errors import IngestError
-from ingest.otlp_documents import take_documents, take_listed
-from ingest.otlp_messages import Message, read_messages, take_messages
-from ingest.otlp_origins import Origins, ToldOrigin
-from ingest.otlp_own import NO_IDS, run_id_of, take_own
-from ingest.otlp_records import SPAN_KINDS, STATUSES, Refused, SentSpan
+from ingest.otlp import semconv
+from ingest.otlp.documents import take_documents, take_listed
+from ingest.otlp.messages import Message, read_messages, take_messages
+from ingest.otlp.origins import Origins, ToldOrigin
+from ingest.otlp.own_attributes import NO_IDS, run_id_of, take_own
+from ingest.otlp.records import SPAN_KINDS, STATUSES, Refused, SentSpan
+from ingest.otlp.semconv import RUN_KINDS, Taking, kind_of
 from ingest.repair import INT64_MAX, Repairs
-from ingest.semconv import RUN_KINDS, Taking, kind_of
 
 SEARCHED_BY_THE_AGENT: Final = "agent.search"  # a search of the application's own: nobody said what caused it
 UNNAMED_SEARCH: Final = "external"  # in place of an algorithm's version when the scope has no name

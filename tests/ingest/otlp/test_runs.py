@@ -7,7 +7,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from ingest.models import Project
 from knowledge.chains import refresh_run
-from tests.ingest.otlp_sending import TRACE, OtlpSender, span
+from tests.ingest.otlp.sending import TRACE, OtlpSender, span
 
 pytestmark = pytest.mark.django_db
 

@@ -7,10 +7,10 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from contract.events import EVENT_TYPES
-from ingest.otlp_protobuf import parse_traces, read_traces
-from ingest.otlp_traces import map_spans
-from tests.ingest.otlp_mapped import OPERATION, ROLE, draft, mapped, one, told
-from tests.ingest.otlp_sending import START, TRACE, event_of, span, span_id, traces
+from ingest.otlp.protobuf_reader import parse_traces, read_traces
+from ingest.otlp.traces import map_spans
+from tests.ingest.otlp.mapped import OPERATION, ROLE, draft, mapped, one, told
+from tests.ingest.otlp.sending import START, TRACE, event_of, span, span_id, traces
 
 
 @pytest.mark.parametrize(

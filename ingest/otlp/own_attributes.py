@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from contract.events import ID_FIELDS, ID_LIMIT, INTEGER_FIELDS
 from ingest.errors import IngestError
-from ingest.otlp_attributes import json_integer
-from ingest.otlp_records import bad
+from ingest.otlp.attributes import json_integer
+from ingest.otlp.records import bad
+from ingest.otlp.semconv import from_json
 from ingest.repair import INT64_MAX
-from ingest.semconv import from_json
 
 PREFIX: Final = "temporality."
 NO_IDS: Final[dict[str, str | None]] = dict.fromkeys(ID_FIELDS)

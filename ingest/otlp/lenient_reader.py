@@ -18,10 +18,10 @@ from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from ingest import otlp_json
-from ingest.otlp_attributes import MAX_LEVELS
-from ingest.otlp_protobuf import broken, digest_of, wrong_signal
-from ingest.otlp_records import Read, Refused, SentLog, SentSpan
+from ingest.otlp import json_reader
+from ingest.otlp.attributes import MAX_LEVELS
+from ingest.otlp.protobuf_reader import broken, digest_of, wrong_signal
+from ingest.otlp.records import Read, Refused, SentLog, SentSpan
 
 T = TypeVar("T", SentSpan, SentLog)
 
@@ -64,16 +64,16 @@ _KVLIST: Final = _class("common.v1.KeyValueList")
 
 def read_traces(body: bytes) -> Read[SentSpan]:
     """Return the spans that can be read and the others as refused. Raises IngestError 400 when none can be decoded."""
-    return _read(body, otlp_json.TRACES, _TRACES_DATA, _SPAN, otlp_json.read_traces)
+    return _read(body, json_reader.TRACES, _TRACES_DATA, _SPAN, json_reader.read_traces)
 
 
 def read_logs(body: bytes) -> Read[SentLog]:
     """Return the log records that can be read and the others as refused. Raises IngestError 400 when none can be."""
-    return _read(body, otlp_json.LOGS, _LOGS_DATA, _LOG, otlp_json.read_logs)
+    return _read(body, json_reader.LOGS, _LOGS_DATA, _LOG, json_reader.read_logs)
 
 
 def _read(
-    body: bytes, signal: otlp_json.Signal, whole: Any, one: Any, read: Callable[[dict[str, Any]], Read[T]]
+    body: bytes, signal: json_reader.Signal, whole: Any, one: Any, read: Callable[[dict[str, Any]], Read[T]]
 ) -> Read[T]:
     try:
         document = _document(whole.FromString(body))
@@ -94,7 +94,7 @@ def _told(item: Refused) -> Refused:
     return Refused(item.index, "bad_protobuf", "the record is broken: its bytes are no valid protobuf message")
 
 
-def _decode_records(document: dict[str, Any], signal: otlp_json.Signal, one: Any) -> tuple[list[bytes], set[int]]:
+def _decode_records(document: dict[str, Any], signal: json_reader.Signal, one: Any) -> tuple[list[bytes], set[int]]:
     """Replace the bytes of each record by its JSON shape; return all digests, and the places of broken records."""
     digests: list[bytes] = []
     undecoded: set[int] = set()
@@ -113,11 +113,11 @@ def _decode_records(document: dict[str, Any], signal: otlp_json.Signal, one: Any
     return digests, undecoded
 
 
-def _check_signal(record: Any, signal: otlp_json.Signal) -> None:
+def _check_signal(record: Any, signal: json_reader.Signal) -> None:
     """A record of the other signal has neither a whole trace id nor a time where this signal has them."""
-    if signal is otlp_json.TRACES and not record.trace_id and not record.span_id and not record.start_time_unix_nano:
+    if signal is json_reader.TRACES and not record.trace_id and not record.span_id and not record.start_time_unix_nano:
         raise wrong_signal("traces", "log records", "/v1/logs")
-    if signal is otlp_json.LOGS and len(record.trace_id) not in (0, 16) and not record.time_unix_nano:
+    if signal is json_reader.LOGS and len(record.trace_id) not in (0, 16) and not record.time_unix_nano:
         raise wrong_signal("logs", "spans", "/v1/traces")
 
 

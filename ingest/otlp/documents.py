@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from contract.text import clip
-from ingest.otlp_messages import MAX_INDEX_DIGITS
-from ingest.semconv import Taking, as_text, from_json
+from ingest.otlp.messages import MAX_INDEX_DIGITS
+from ingest.otlp.semconv import Taking, as_text, from_json
 
 TEXT_LIMIT: Final = 4_000  # code points of one document's text
 _FIELDS: Final = {"id": "id", "content": "text", "score": "score", "metadata": "metadata"}
