@@ -7,6 +7,7 @@ which an agent takes for a bad read and tries again. (Seed 001 §16.1, §20.)
 """
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any, Final
 
 from contract.redaction_rules import ExtraRules
@@ -15,14 +16,16 @@ from contract.secret_formats import name_kind
 from contract.secret_scan import SCAN
 from contract.secret_values import MARKED, MARKER, SCHEME, is_secret
 
-__all__ = ["MARKER", "redact", "redact_value"]
+__all__ = ["MARKER", "holds_secret", "plain_texts", "redact", "redact_value"]
 
 # A removal can uncover another secret beside it; each round reads the text once.
 _ROUNDS: Final = 4
 _WRAPPED: Final = ("value", "stringValue", "string_value")
 # Names that promise no secret and hold none, known again without a look. Names with a secret are never remembered.
 _PLAIN_NAMES: Final = 4_096
-_PLAIN_LENGTH: Final = 128
+_PLAIN_LENGTH: Final = 128  # code points
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
 _plain: Final[dict[str, None]] = {}
 
 
@@ -51,7 +54,7 @@ def redact_value(value: Any, extra: ExtraRules | None = None) -> tuple[Any, int]
     value of a `{"key": "password", "value": …}` pair. Depth is no limit: nothing here recurses. A clean value is
     returned itself, not a copy: one look over all its texts joined tells that nothing is there.
     """
-    texts = _plain_texts(value, named=extra is not None)
+    texts = plain_texts(value, named=extra is not None)
     if texts is not None:
         extra = extra if extra is not None and extra.may_hold(texts) else None
         if extra is None and not SCAN.may_hold("\n".join(texts)):
@@ -78,8 +81,12 @@ def redact_value(value: Any, extra: ExtraRules | None = None) -> tuple[Any, int]
     return (holder[0], total) if total else (value, 0)
 
 
-def _plain_texts(value: Any, *, named: bool) -> list[str] | None:
-    """Return all texts of a JSON value, with its names if `named`; None when a name promises a secret."""
+def plain_texts(value: Any, *, named: bool = False) -> list[str] | None:
+    """Return all texts of a JSON value, with its names if `named`; None when that does not tell all of it.
+
+    That is so when a name promises a secret or is long, and for what a strict store of JSON cannot hold: an integer
+    beyond 64 bits, NaN, Infinity, a value of another type. One walk, and nothing here recurses.
+    """
     if type(value) is str:
         return [value]
     texts: list[str] = []
@@ -95,27 +102,38 @@ def _plain_texts(value: Any, *, named: bool) -> list[str] | None:
                 texts += node
             items: Any = node.values()
         else:
-            items = node if type(node) is list else ()
+            items = node if type(node) is list else (node,)
         for item in items:
             kind = type(item)
             if kind is str:
                 texts.append(item)
             elif kind is dict or kind is list:
                 todo.append(item)
+            elif not (
+                item is None
+                or kind is bool
+                or (kind is int and INT64_MIN <= item <= INT64_MAX)
+                or (kind is float and isfinite(item))
+            ):
+                return None
     return texts
 
 
+def holds_secret(texts: list[str], extra: ExtraRules | None = None) -> bool:
+    """Say whether any of `texts` may hold a secret: False is certain. One look over all of them joined."""
+    return SCAN.may_hold("\n".join(texts)) or (extra is not None and extra.may_hold(texts))
+
+
 def _are_plain(names: dict[Any, Any]) -> bool:
-    """Say whether no name is a secret or promises one; those are remembered, within bounds."""
+    """Say whether no name is long, a secret, or promises one; those are remembered, within bounds."""
     for name in names:
         if name in _plain:
             continue
-        if type(name) is not str or name_kind(name) is not None or redact(name)[1]:
+        if type(name) is not str or len(name) > _PLAIN_LENGTH or name_kind(name) is not None or redact(name)[1]:
             return False
-        if len(name) <= _PLAIN_LENGTH:
-            if len(_plain) >= _PLAIN_NAMES:
-                _plain.clear()
-            _plain[name] = None
+        if len(_plain) >= _PLAIN_NAMES:
+            _plain.clear()
+        _plain[name] = None
     return True
 
 

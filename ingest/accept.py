@@ -96,7 +96,8 @@ def accept_drafts(
     """Store the drafts of one request; the first copy of an event wins, everywhere.
 
     Its answer means committed; inside a caller's transaction, committed with that one. Raises
-    django.db.OperationalError or InterfaceError when the database does not answer: nothing was stored then.
+    django.db.OperationalError or InterfaceError when the database does not answer: all or nothing was stored then, and
+    sending again is right in both cases.
     """
     if not drafts and not rejected:
         return AcceptResult(0, 0, 0, ())

@@ -12,11 +12,11 @@ from typing import Any, Final
 import orjson
 
 from contract.events import ENVELOPE_FIELDS, ID_FIELDS, ID_LIMIT, INTEGER_FIELDS, REQUIRED_FIELDS, check_data
-from contract.redaction import redact, redact_value
+from contract.redaction import holds_secret, plain_texts, redact, redact_value
 from contract.redaction_rules import ExtraRules
 from ingest.errors import IngestError
 from ingest.model_requests import MESSAGE_TYPES, MessageBody, split_messages
-from ingest.repair import INT64_MAX, Repairs, clean_text, clean_value, cut_to_size, storable_json
+from ingest.repair import INT64_MAX, Repairs, clean_text, clean_value, cut_to_size
 from ingest.times import NS_PER_SECOND, parse_rfc3339, parse_unix_nano
 from ingest.wire import WireLimits
 
@@ -97,27 +97,24 @@ def make_draft(event: SentEvent, received_ns: int, limits: WireLimits, extra: Ex
 
     Raises IngestError (status 400) naming the field, the limit and the fix.
     """
-    ids, repairs = event.ids, event.repairs
-    for name, text in ids.items():
-        if text is not None and ("\0" in text or not text.isascii()):
-            ids[name] = clean_text(text, repairs)
+    ids, data, messages, repairs = event.ids, event.data, event.messages, event.repairs
     _note_clocks(event.occurred_ns, event.ended_ns, received_ns, repairs)
-    levels = limits.max_nesting - 1  # the event around it is one
-    data, text = event.data, storable_json(event.data, levels, limits.max_key_bytes)
+    text = _text_as_it_is(ids, data, limits, extra)
     if text is None:
-        data = dict(clean_value(data, repairs, max_nesting=levels, max_key_bytes=limits.max_key_bytes))
+        data = _repaired(ids, data, limits, repairs)
     kind = ids["type"] or ""
     problem = check_data(kind, data)
     if problem is not None:
         raise _bad("invalid_data", problem, "data")
-    kept, messages = _redacted(ids, data, repairs, extra), event.messages
-    if kind in MESSAGE_TYPES:
-        kept, own = _split(kept, limits.max_event_bytes, repairs)
-        messages += own
-    if text is None or kept is not data:
-        text = orjson.dumps(kept)
+    if text is None:
+        data = _redacted(ids, data, repairs, extra)
+    if kind in MESSAGE_TYPES and data.get("new_messages"):
+        data, own = _split(data, limits.max_event_bytes, repairs)
+        messages, text = messages + own, None
+    if text is None:
+        text = orjson.dumps(data)
     if len(text) > limits.max_event_bytes - _ID_BYTES:
-        text = orjson.dumps(_cut(ids, kept, limits.max_event_bytes, repairs))
+        text = orjson.dumps(_cut(ids, data, limits.max_event_bytes, repairs))
     words = orjson.dumps(repairs.words).decode() if repairs.words else None
     columns = (*ids.values(), *event.integers, event.occurred_ns, event.ended_ns, words, text.decode(), event.digest)
     run_id, event_id = ids["run_id"] or "", ids["event_id"] or ""
@@ -213,6 +210,33 @@ def _read_data(event: Mapping[str, Any], repairs: Repairs) -> dict[str, Any]:
         repairs.add("unknown_field")
         data = {**data, "unknown_fields": {name: event[name] for name in sorted(strangers)}}
     return data
+
+
+def _text_as_it_is(
+    ids: dict[str, str | None], data: dict[str, Any], limits: WireLimits, extra: ExtraRules | None
+) -> bytes | None:
+    """Return `data` as JSON when nothing of the event needs a change, as is nearly always; None may only mean doubt."""
+    texts = plain_texts(data, named=extra is not None)
+    if texts is None:
+        return None
+    shown = [text for text in ids.values() if text is not None]
+    try:
+        text = orjson.dumps(data)
+        told = "\n".join(shown).encode()
+    except (TypeError, UnicodeEncodeError):  # half a surrogate pair, nesting
+        return None
+    if b"\\u0000" in text or b"\0" in told or text.count(b"{") + text.count(b"[") >= limits.max_nesting:
+        return None
+    return None if holds_secret(shown + texts, extra) else text
+
+
+def _repaired(ids: dict[str, str | None], data: dict[str, Any], limits: WireLimits, repairs: Repairs) -> dict[str, Any]:
+    """Return a copy of `data` that PostgreSQL can hold; ids are made so in place."""
+    for name, text in ids.items():
+        if text is not None:
+            ids[name] = clean_text(text, repairs)
+    levels = limits.max_nesting - 1  # the event around it is one
+    return dict(clean_value(data, repairs, max_nesting=levels, max_key_bytes=limits.max_key_bytes))
 
 
 def _redacted(

@@ -6,7 +6,6 @@ the words of `REPAIRS` that apply to an event are stored beside it and shown wit
 
 import hashlib
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -67,37 +66,6 @@ def clean_text(text: str, repairs: Repairs) -> str:
             text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
             repairs.add("surrogate")
     return text
-
-
-def storable_json(value: dict[str, Any], max_nesting: int, max_key_bytes: int) -> bytes | None:
-    """Return the object's JSON when PostgreSQL can hold it as it is; None when only `clean_value` can tell."""
-    try:
-        text = orjson.dumps(value)
-    except TypeError:  # half a surrogate pair, a key that is no text, nesting
-        return None
-    return text if b"\\u0000" not in text and _fits(value, max_nesting, max_key_bytes) else None
-
-
-def _fits(value: dict[str, Any] | list[Any], levels: int, max_key_bytes: int) -> bool:
-    """Say whether all keys, numbers and levels of a container are within their limits."""
-    if levels == 0:
-        return False
-    items: Iterable[Any] = value
-    if type(value) is dict:
-        for key in value:
-            if len(key) * 4 > max_key_bytes and len(key.encode()) > max_key_bytes:
-                return False
-        items = value.values()
-    for item in items:
-        kind = type(item)
-        if kind is str or item is None or kind is bool:
-            continue
-        if kind is dict or kind is list:
-            if not _fits(item, levels - 1, max_key_bytes):
-                return False
-        elif not (kind is int and INT64_MIN <= item <= INT64_MAX) and not (kind is float and math.isfinite(item)):
-            return False
-    return True
 
 
 @dataclass(frozen=True, slots=True)
