@@ -126,7 +126,9 @@ def one_round(stack: BenchStack, url: str, headers: dict[str, str], plan: Sequen
     with Watch(stack.roots) as watch:
         sent = send(url, {**stack.headers, **headers}, plan, items_a_second=items_a_second)
     check_all_there(sent, stack.count() - before, plan)
+    busy = sum(watch.cpu_seconds.values()) + sent.cpu_seconds
     return told(sent) | {
+        "cpu_us_each": round(busy / sent.n_items * 1e6, 1),
         "load_average": round(load_average, 1),
         "cpu_s": watch.cpu_seconds,
         "cpu_s_of_web_processes": watch.cpu_seconds_of_children("web"),
@@ -186,7 +188,11 @@ def tables(report: Figures) -> str:
 
 def door_lines(name: str, rounds: Sequence[Figures]) -> Iterator[str]:
     rates = [one["rate"] for one in rounds]
-    yield f"{name}: median {median(rates):,.0f}/s, best {max(rates):,.0f}/s, lowest {min(rates):,.0f}/s"
+    each = median(one["cpu_us_each"] for one in rounds)
+    most = (
+        f"{each:.0f} µs of a processor each: at most {(os.cpu_count() or 1) * 1e6 / each:,.0f}/s with all of them free"
+    )
+    yield f"{name}: median {median(rates):,.0f}/s, best {max(rates):,.0f}/s, lowest {min(rates):,.0f}/s ({most})"
     for one in rounds:
         cpu = ", ".join(f"{part} {seconds:.1f}" for part, seconds in one["cpu_s"].items() if seconds >= 0.1)
         spread = " + ".join(f"{seconds:.1f}" for seconds in one["cpu_s_of_web_processes"])
