@@ -18,7 +18,7 @@ from django.db import transaction
 from contract.redaction_rules import ExtraRules, compile_rules
 from ingest import journal, messages, metrics, rejects
 from ingest.envelope import EventDraft, parse_event, shown_id
-from ingest.errors import IngestError
+from ingest.errors import IngestError, refusal_of
 from ingest.fold_queue import fold_queue
 from ingest.models import Batch, Project
 from ingest.times import to_nanoseconds
@@ -170,9 +170,10 @@ def _parse_all(
     for index, value in enumerate(events):
         try:
             drafts.append(parse_event(value, index, received_ns, bounds, extra))
-        except IngestError as error:
+        except Exception as error:  # noqa: BLE001 - one event that meets a fault of ours costs no other
+            refusal = refusal_of(error)
             event_id, run_id = shown_id(value, "event_id"), shown_id(value, "run_id")
-            rejected.append(Rejection(index, event_id, run_id, error.code, error.detail))
+            rejected.append(Rejection(index, event_id, run_id, refusal.code, refusal.detail))
     return drafts, rejected
 
 

@@ -16,20 +16,20 @@ from ingest.errors import IngestError
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 5  # what a sender is told to wait when we cannot write
+RETRY_SECONDS = 5  # what a sender, or a browser, is told to wait when we cannot write
 
 
 def error_body(code: str, detail: str, **extra: object) -> dict[str, Any]:
     return {"code": code, "detail": detail, **extra}
 
 
-def handle_api_error(error: Exception, context: dict[str, Any]) -> Response | None:
+def handle_api_error(error: Exception, context: dict[str, Any]) -> Response:
     """DRF's exception handler: every error body is `{"code", "detail", …}`; a silent database is 503, never 500."""
     if isinstance(error, IngestError):
-        wait = error.extra.get("retry_after")
+        wait = error.extra.get("retry_after") or (RETRY_SECONDS if error.status == 503 else None)
         headers = {"Retry-After": str(wait)} if wait else None
         return Response(error_body(error.code, error.detail, **error.extra), status=error.status, headers=headers)
-    if isinstance(error, OperationalError | InterfaceError) or _is_read_only(error):
+    if is_database_away(error):
         metrics.note_database_failure()
         logger.error("database does not answer: %s", type(error.__cause__ or error).__name__)
         told = f"the database does not answer, or cannot write now; send again in {RETRY_SECONDS} s"
@@ -43,16 +43,18 @@ def handle_api_error(error: Exception, context: dict[str, Any]) -> Response | No
         return Response(error_body("not_found", "there is nothing of that id in this project"), status=404)
     response = exception_handler(error, context)
     if response is None:
-        return None
+        logger.error("a request met a fault of ours", exc_info=error)
+        told = "this request met a fault of ours; the server's log says where, under the X-Request-ID of this answer"
+        return Response(error_body("internal_fault", told), status=500)
     code = error.get_codes() if isinstance(error, exceptions.APIException) else "forbidden"
     detail = error.detail if isinstance(error, exceptions.APIException) else "this is not allowed"
     response.data = error_body(code if isinstance(code, str) else "invalid", str(detail))
     return response
 
 
-def _is_read_only(error: Exception) -> bool:
-    """Tell whether the database is a standby, as after a failover: it will be another one soon."""
-    return isinstance(error.__cause__, ReadOnlySqlTransaction)
+def is_database_away(error: Exception) -> bool:
+    """Tell whether the database does not answer, or is a standby, as after a failover: it will be another one soon."""
+    return isinstance(error, OperationalError | InterfaceError) or isinstance(error.__cause__, ReadOnlySqlTransaction)
 
 
 @csrf_exempt

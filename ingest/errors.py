@@ -1,5 +1,9 @@
 """The one error of ingest: a stable code, an HTTP status and a sentence for a person."""
 
+import logging
+
+logger = logging.getLogger(__name__)
+
 
 class IngestError(Exception):
     """A request or an event that is not accepted: a stable `code`, an HTTP `status`, a sentence for a person.
@@ -14,3 +18,12 @@ class IngestError(Exception):
         self.status = status
         self.detail = detail
         self.extra = extra
+
+
+def refusal_of(error: Exception) -> IngestError:
+    """Return why one event is refused. A fault of ours refuses that event alone, and is logged by its place."""
+    if isinstance(error, IngestError):
+        return error
+    logger.error("an event met a fault of ours and was refused", exc_info=error)
+    detail = "this event met a fault of ours and was not stored; the others were. The server's log says where"
+    return IngestError("internal_fault", 500, detail)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from contract.redaction_rules import ExtraRules
 from ingest.envelope import EventDraft, SentEvent, make_draft, shown_id
-from ingest.errors import IngestError
+from ingest.errors import IngestError, refusal_of
 from ingest.otlp import json_reader, lenient_reader, protobuf_reader
 from ingest.otlp.logs import map_logs
 from ingest.otlp.protobuf_reader import DecodeError
@@ -69,8 +69,8 @@ def make_drafts(
     for event in events:
         try:
             drafts.append(make_draft(event, received_ns, limits, extra))
-        except IngestError as error:
-            refused.append(_refused(event, error))
+        except Exception as error:  # noqa: BLE001 - one event that meets a fault of ours costs no other
+            refused.append(_refused(event, refusal_of(error)))
     refused.sort(key=lambda item: item.index)
     return drafts, refused
 

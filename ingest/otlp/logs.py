@@ -11,7 +11,7 @@ from typing import Any
 
 from contract.redaction_rules import ExtraRules
 from ingest.envelope import SentEvent
-from ingest.errors import IngestError
+from ingest.errors import IngestError, refusal_of
 from ingest.otlp.origins import Origins
 from ingest.otlp.own_attributes import NO_IDS, run_id_of, take_own
 from ingest.otlp.records import Refused, SentLog
@@ -33,8 +33,9 @@ def map_logs(
         seen[record.digest] += 1
         try:
             events.append(_map_log(record, seen[record.digest], origins, received_ns))
-        except IngestError as error:
-            refused.append(Refused(record.index, error.code, error.detail, None, record.trace_id))
+        except Exception as error:  # noqa: BLE001 - one event that meets a fault of ours costs no other
+            refusal = refusal_of(error)
+            refused.append(Refused(record.index, refusal.code, refusal.detail, None, record.trace_id))
     return events, refused
 
 

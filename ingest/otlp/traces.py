@@ -10,7 +10,7 @@ from typing import Any, Final
 from contract.events import ID_LIMIT
 from contract.redaction_rules import ExtraRules
 from ingest.envelope import SentEvent
-from ingest.errors import IngestError
+from ingest.errors import refusal_of
 from ingest.otlp import semconv
 from ingest.otlp.documents import take_documents, take_listed
 from ingest.otlp.messages import Message, read_messages, take_messages
@@ -41,8 +41,9 @@ def map_spans(spans: Iterable[SentSpan], extra: ExtraRules | None = None) -> tup
     for span in spans:
         try:
             events.append(_map_span(span, origins))
-        except IngestError as error:
-            refused.append(Refused(span.index, error.code, error.detail, span.span_id, span.trace_id))
+        except Exception as error:  # noqa: BLE001 - one event that meets a fault of ours costs no other
+            refusal = refusal_of(error)
+            refused.append(Refused(span.index, refusal.code, refusal.detail, span.span_id, span.trace_id))
     return events, refused
 
 

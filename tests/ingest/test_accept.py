@@ -203,3 +203,22 @@ def test_a_message_that_is_only_named_is_kept_for_the_day_of_who_names_it(projec
     named = {"n_messages": 1, "new_messages": [{"hash": Message.objects.get().hash}]}
     accept_events(project.pk, [event(1, "r-2", type="model.requested", data=named)])
     assert Message.objects.get().last_run_day == today
+
+
+class Hostile(dict[str, Any]):
+    """An event that meets a fault: reading it raises what nobody foresaw."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if key == "occurred_at":
+            raise RuntimeError("canary-payload")
+        return super().get(key, default)
+
+
+def test_an_event_that_meets_a_fault_of_ours_costs_no_other(project: Project, caplog: pytest.LogCaptureFixture) -> None:
+    """The rest of the batch is stored, the one is listed, and the log has the place without the text."""
+    result = accept_events(project.pk, [event(1), Hostile(event(9)), event(2)])
+    assert (result.accepted, [(item.index, item.code) for item in result.rejected]) == (2, [(1, "internal_fault")])
+    listed = Reject.objects.get()
+    assert (listed.code, listed.event_id) == ("internal_fault", "r-1:9")
+    assert [record.name for record in caplog.records if record.exc_info] == ["ingest.errors"]
+    assert "canary" not in result.rejected[0].detail
