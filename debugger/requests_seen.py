@@ -10,19 +10,18 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
 from contract.redaction import redact
 from debugger.logs import describe, request_id
 from ingest import metrics
+from ingest.error_answers import RETRY_SECONDS, is_database_away
 
 logger = logging.getLogger("temporality.requests")
 
 MACHINE_API: Final = "/v1/"
 SANE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,63}")
-RETRY_SECONDS: Final = 5  # what a browser is told to wait
 
 
 def id_for(given: str) -> str:
@@ -59,7 +58,7 @@ class RequestsSeen:
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Say on a page that the database is away, and when to look again; the machine API answers by itself."""
-        if not isinstance(error, OperationalError | InterfaceError):
+        if not is_database_away(error):
             return None
         metrics.note_database_failure()
         logger.error("a page found the database away: %s", describe(error.__cause__ or error))

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from django.conf import settings
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -14,7 +15,8 @@ from ingest.event_pages import read_page
 from ingest.machine_view import MachineView, key_of
 from ingest.messages import rebuild_request
 from ingest.models import Run
-from ingest.parameters import INT64_MAX, Parameters
+from ingest.parameters import Parameters, is_text
+from ingest.repair import INT64_MAX
 
 PAGE_SIZE: Final = 500  # events of one answer unless the caller asks for fewer
 MOST_TYPES: Final = 50
@@ -95,7 +97,12 @@ class ModelRequestView(MachineView):
 
 def get_run(project_id: int, run_id: str) -> Run:
     """Return the run. Raises IngestError 404; a run of another project looks like one that is not there."""
-    run = None if "\x00" in run_id else Run.objects.filter(project_id=project_id, run_id=run_id).first()
+    return one_run(Run.objects.filter(project_id=project_id), run_id)
+
+
+def one_run(runs: QuerySet[Run], run_id: str) -> Run:
+    """Return the run of that id among a project's `runs`. Raises IngestError 404."""
+    run = runs.filter(run_id=run_id).first() if is_text(run_id) else None
     if run is None:
         raise IngestError("run_unknown", 404, "this project has no run of that id")
     return run
@@ -104,7 +111,7 @@ def get_run(project_id: int, run_id: str) -> Run:
 def _types(given: Parameters) -> list[str]:
     raw = given.values.pop("type", "")
     types = [name for name in raw.split(",") if name]
-    if len(types) > MOST_TYPES or "\x00" in raw or any(len(name) > ID_LIMIT for name in types):
+    if len(types) > MOST_TYPES or not all(is_text(name) for name in types):
         detail = f"type must be at most {MOST_TYPES} event types of at most {ID_LIMIT} characters, commas between"
         raise IngestError("invalid_parameter", 400, detail, field="type")
     return types

@@ -13,7 +13,6 @@ from ingest.errors import IngestError
 SHOWN: Final = 50  # characters of an unknown name that an answer repeats
 FLAGS: Final = {"true": True, "false": False}
 INT32_MAX: Final = 2**31 - 1
-INT64_MAX: Final = 2**63 - 1
 
 
 class Parameters:
@@ -49,8 +48,8 @@ class Parameters:
 
     def text(self, name: str) -> str:
         raw = self.values.pop(name, "")
-        if len(raw) > ID_LIMIT or "\x00" in raw:
-            raise _invalid(name, f"at most {ID_LIMIT} characters, none of them NUL")
+        if not is_text(raw):
+            raise _invalid(name, TEXT_FORM)
         return raw
 
     def moment(self, name: str) -> datetime | None:
@@ -63,7 +62,13 @@ class Parameters:
         return moment
 
 
+TEXT_FORM: Final = f"at most {ID_LIMIT} characters, none of them NUL"
 MOMENT_FORM: Final = "an RFC 3339 time with its zone, such as 2026-11-30T03:00:00Z"
+
+
+def is_text(raw: str) -> bool:
+    """Say whether a text can stand for an id or a word, and be asked for in PostgreSQL."""
+    return len(raw) <= ID_LIMIT and "\x00" not in raw
 
 
 def parse_moment(raw: str) -> datetime | None:

@@ -20,11 +20,10 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, TextField, Value
 from django.db.models.functions import Coalesce
 
 from contract import stages
-from contract.events import ID_LIMIT
 from ingest.cursors import make_cursor, read_cursor
 from ingest.errors import IngestError
 from ingest.models import Run
-from ingest.parameters import FLAGS, MOMENT_FORM, parse_moment
+from ingest.parameters import FLAGS, MOMENT_FORM, TEXT_FORM, is_text, parse_moment
 from knowledge.models import Activation, Candidate, RunSummary
 
 RUNNING: Final = "running"
@@ -96,8 +95,8 @@ def _parse_value(name: str, raw: str) -> str | bool | datetime:
         return FLAGS[raw]
     if name in ("since", "until"):
         return _parse_time(name, raw)
-    if len(raw) > ID_LIMIT or "\x00" in raw:
-        raise _invalid(name, f"at most {ID_LIMIT} characters, none of them NUL")
+    if not is_text(raw):
+        raise _invalid(name, TEXT_FORM)
     return raw
 
 

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from contract import stages
 from ingest import openapi
-from ingest.errors import IngestError
+from ingest.journal_api import one_run
 from ingest.machine_view import MachineView, key_of
 from ingest.models import Run
 from ingest.parameters import INT32_MAX, Parameters
@@ -77,7 +77,7 @@ class RunView(MachineView):
     )
     def get(self, request: Request, run_id: str) -> Response:
         Parameters(request, ())
-        return Response(run_detail_body(_get_run(key_of(request).project_id, run_id)))
+        return Response(run_detail_body(one_run(all_runs(key_of(request).project_id), run_id)))
 
 
 class ActivationsView(MachineView):
@@ -104,7 +104,7 @@ class ActivationsView(MachineView):
         given = Parameters(request, ("after", "limit"))
         after = given.number("after", -1, -1, INT32_MAX)
         limit = given.number("limit", PAGE_SIZE, 1, LARGEST_PAGE)
-        run = _get_run(key_of(request).project_id, run_id)
+        run = one_run(all_runs(key_of(request).project_id), run_id)
         activations = _activations(run, after, limit + 1)
         bodies = [activation_body(activation, candidates) for activation, candidates in activations[:limit]]
         more = bodies[-1]["ordinal"] if len(activations) > limit else None
@@ -121,10 +121,3 @@ def _activations(run: Run, after: int, limit: int) -> list[tuple[Activation, lis
     for candidate in sorted(candidates, key=lambda one: (one.rank is None, one.rank or 0, one.knowledge_id)):
         found[candidate.activation_id].append(candidate)
     return [(activation, found[activation.activation_id]) for activation in activations]
-
-
-def _get_run(project_id: int, run_id: str) -> Run:
-    run = None if "\x00" in run_id else all_runs(project_id).filter(run_id=run_id).first()
-    if run is None:
-        raise IngestError("run_unknown", 404, "this project has no run of that id")
-    return run

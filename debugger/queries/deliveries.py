@@ -19,7 +19,12 @@ DAYS: Final = 14  # covered by the counts
 RATE_MINUTES: Final = 5
 LATEST: Final = 50  # rejects shown
 NUMBERS: Final = ("n_accepted", "n_duplicates", "n_conflicts", "n_rejected")
-SOURCES: Final = {"events": "events", "otlp_traces": "OTLP traces", "otlp_logs": "OTLP logs", "observation": "hints"}
+SOURCES: Final = {  # the words of Batch.source
+    "events": "events",
+    "otlp_traces": "OTLP traces",
+    "otlp_logs": "OTLP logs",
+    "observation": "Observation",
+}
 REPAIRED: Final = """
 SELECT word, sum((about ->> 'n')::bigint), (array_agg(about ->> 'run_id' ORDER BY received_at DESC))[1],
     (array_agg(about ->> 'event_id' ORDER BY received_at DESC))[1]

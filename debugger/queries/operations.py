@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 from django.db import DatabaseError, connection
 
 from debugger.logs import describe
+from debugger.queries.deliveries import SOURCES
 from debugger.queries.lag import FoldLag, fold_lag
 from ingest.partitions import Partition, list_partitions
 
@@ -19,12 +20,6 @@ T = TypeVar("T")
 MOST_ROWS: Final = 200_000  # rows counted for one table, the newest ones
 DAY: Final = timedelta(days=1)
 DAYS_SHOWN: Final = 14
-SOURCES: Final = {
-    "events": "events",
-    "otlp_traces": "OTLP traces",
-    "otlp_logs": "OTLP logs",
-    "observation": "Observation",
-}
 INTAKE_SQL: Final = """
     SELECT source, count(*), sum(n_accepted), sum(n_duplicates), sum(n_conflicts), sum(n_rejected),
            max(received_at), min(received_at)

@@ -1,6 +1,6 @@
 """A project's API keys: made, shown once, given a quota, revoked; and what each of them delivered."""
 
-from typing import Any, Final
+from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -16,9 +16,9 @@ from debugger.htmx import HtmxHttpRequest
 from debugger.queries.deliveries import DAYS, describe_deliveries
 from ingest.authentication import SCOPES, create_key, revoke_key, set_events_per_minute
 from ingest.models import ApiKey, Project
+from ingest.parameters import INT32_MAX
+from ingest.repair import INT64_MAX
 
-MOST_PER_MINUTE: Final = 2**31 - 1
-BIGGEST_ID: Final = 2**63 - 1
 SCOPE_WORDS = {
     "ingest": "send events",
     "observe": "ask for hints",
@@ -64,7 +64,7 @@ def revoke(request: HtmxHttpRequest, project: str, key_id: int) -> HttpResponse:
 class QuotaForm(forms.Form):
     """How many events a minute a key may send; nothing means the setting's number, 0 no quota."""
 
-    events_per_minute = forms.IntegerField(min_value=0, max_value=MOST_PER_MINUTE, required=False)
+    events_per_minute = forms.IntegerField(min_value=0, max_value=INT32_MAX, required=False)
 
 
 @person_only
@@ -111,7 +111,7 @@ def _deliveries(key: ApiKey, form: QuotaForm) -> dict[str, Any]:
 
 def _key_of(project: Project, key_id: int) -> ApiKey:
     """Return a key of the project. Raises Http404, also for another project's."""
-    key = ApiKey.objects.select_related("project").filter(project=project, pk=min(key_id, BIGGEST_ID)).first()
+    key = ApiKey.objects.select_related("project").filter(project=project, pk=min(key_id, INT64_MAX)).first()
     if key is None:
         raise Http404("no such key")
     return key

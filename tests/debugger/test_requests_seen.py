@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import Client
+from django.urls import reverse
 
 from debugger.logs import JsonFormatter, RedactingFormatter
 from ingest.authentication import create_key
-from ingest.models import Event
-from tests.factories import make_project
+from ingest.models import ApiKey, Event
+from tests.factories import make_person, make_project
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -132,3 +133,22 @@ def test_case_05_a_nul_in_a_tool_result_is_stored_and_not_logged(log: Log, heade
     assert post(headers, event({"output": f"{POISON} \u0000 \ud83d"})).status_code == 200
     assert POISON in json.dumps(Event.objects.get().data)
     assert POISON not in log.text()
+
+
+def test_a_page_that_writes_to_a_standby_is_503() -> None:
+    """After a failover the database may only be read for a while: the page says when to look again, nothing is made."""
+    client = Client(raise_request_exception=False)
+    client.force_login(make_person("alice", make_project("alpha")))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE FUNCTION cannot() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'cannot' USING ERRCODE = '25006'; END $$;"
+            "CREATE TRIGGER cannot BEFORE INSERT ON ingest_apikey FOR EACH ROW EXECUTE FUNCTION cannot()"
+        )
+    try:
+        answer = client.post(reverse("keys", args=["alpha"]), {"name": "mine", "scopes": ["ingest"]})
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION cannot() CASCADE")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert not ApiKey.objects.exists()
