@@ -13,6 +13,7 @@ MARKED: Final = re.compile(r"\[REDACTED:[a-z_]{1,40}\]")
 SCHEME: Final = re.compile(r"(?i:(?P<one>bearer|basic|token|negotiate|apikey)|digest|aws4-hmac-sha256)[ ]{1,4}")
 
 _NAME: Final = 40  # a longer value is no name, whatever it ends in
+_SPELLED: Final = re.compile(r"[^\W\d]++(?:[.\-:>$][^\W\d]++)*+")  # what may be the name of another secret: no digit in it
 _NO_SECRET: Final = frozenset(
     (
         "none", "null", "nil", "true", "false", "undefined", "empty", "missing", "required", "optional", "invalid",
@@ -50,7 +51,7 @@ def is_secret(value: str, kind: str, *, prose: bool) -> bool:
         return False
     if kind not in ("authorization", "cookie") and (len(bare) < 3 or _PATH.match(bare)):
         return False
-    return len(bare) > _NAME or name_kind(bare) is None
+    return len(bare) > _NAME or not _SPELLED.fullmatch(bare) or name_kind(bare) is None
 
 
 def is_placeholder(value: str) -> bool:

@@ -20,6 +20,8 @@ from ingest.repair import BigInteger
 # sees the excess and flags the event.
 _LEVELS_AROUND: Final = 8
 _CHUNK: Final = 64 * 1024
+_GZIP: Final = b"\x1f\x8b"
+_MOST_MEMBERS: Final = 1_000  # of one gzip body; a sender needs one
 # orjson reads integers beyond 64 bits as floats; a body with such digits goes the exact way. A text with every digit
 # made a 0 is searched, which takes a tenth of a regular expression's time.
 _DIGITS_AS_ZERO: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
@@ -83,23 +85,31 @@ def inflate(body: bytes, content_encoding: str, limit: int) -> bytes:
 
 
 def _inflated(body: bytes, window: int, limit: int) -> Iterator[bytes]:
-    """Yield decoded pieces of all members, stopping one byte over the limit."""
-    room = limit
-    while True:
+    """Yield decoded pieces of all members, stopping one byte over the limit.
+
+    The body is fed in pieces, because an inflater copies what it was given and did not use.
+    """
+    room, at = limit, 0
+    for _ in range(_MOST_MEMBERS):
         inflater = zlib.decompressobj(window)
+        fed = b""
         while not inflater.eof:
-            piece = inflater.decompress(body, min(_CHUNK, room + 1))
+            if not fed:
+                fed = body[at : at + _CHUNK]
+                at += len(fed)
+            piece = inflater.decompress(fed, min(_CHUNK, room + 1))
+            fed = inflater.unconsumed_tail
             room -= len(piece)
             if room < 0:
                 raise body_too_large(limit)
             if piece:
                 yield piece
-            body = inflater.unconsumed_tail
-            if not piece and not body and not inflater.eof:
+            elif not fed and at >= len(body) and not inflater.eof:
                 raise _broken("compressed")
-        body = inflater.unused_data
-        if not body.startswith(b"\x1f\x8b"):
+        at -= len(inflater.unused_data)
+        if not body.startswith(_GZIP, at):
             return
+    raise IngestError("bad_encoding", 400, f"more than {_MOST_MEMBERS} gzip members; compress it as one", field="body")
 
 
 def _broken(encoding: str) -> IngestError:

@@ -443,3 +443,16 @@ def test_needles_find_every_name(name: str) -> None:
     """A name that promises a secret always holds one of the needles."""
     kind = secret_formats.name_kind(name)
     assert kind is None or secret_formats.holds_name(name.lower())
+
+
+@pytest.mark.parametrize("value", ["hunter2secret99", "mySecretPass1", "Secret123!", "token2key", "secret!pass"])
+def test_a_password_that_holds_the_word_for_one_goes(value: str) -> None:
+    """A value with a digit or a sign in it is no name of a variable, whatever words it holds."""
+    for text in (f"password={value}", f'DB_PASSWORD="{value}"', f"passwd: {value}"):
+        assert value not in redact(text)[0]
+
+
+def test_a_name_of_a_secret_in_its_place_stays() -> None:
+    """Code that hands a secret on by name is left alone."""
+    for text in ("password=db_password", "login(password=user.password)", 'api_key = "api_key"'):
+        assert redact(text) == (text, 0)

@@ -4,10 +4,11 @@ import gzip
 import json
 import tracemalloc
 import zlib
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import IngestError
@@ -49,6 +50,22 @@ def test_every_encoding_comes_back_equal(body: bytes, level: int) -> None:
     assert inflate(gzip.compress(body) + gzip.compress(body), "x-gzip", 10_000) == body * 2
     assert inflate(zlib.compress(body, level), "deflate", 10_000) == body
     assert inflate(raw.compress(body) + raw.flush(), "deflate", 10_000) == body
+
+
+@given(st.lists(st.integers(0, 200_000), min_size=1, max_size=4), st.randoms(use_true_random=False))
+@settings(max_examples=20, deadline=None)
+def test_members_come_back_wherever_their_ends_lie(sizes: list[int], random: Random) -> None:
+    """A member may end anywhere in what is fed at once."""
+    parts = [random.randbytes(size) for size in sizes]
+    sent = b"".join(gzip.compress(part, 1) for part in parts)
+    assert inflate(sent, "gzip", 1_000_000) == b"".join(parts)
+
+
+def test_a_body_of_countless_members_is_refused() -> None:
+    """Each empty member costs twenty bytes to send and a start to read."""
+    error = refusal(inflate, gzip.compress(b"") * 200_000, "gzip", 8_000_000)
+    assert (error.code, error.status) == ("bad_encoding", 400)
+    assert inflate(gzip.compress(b"a") * 999, "gzip", 8_000_000) == b"a" * 999
 
 
 @pytest.mark.parametrize("cut", [1, 5, 9, 20])
