@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -111,13 +110,11 @@ def pretty(data: Any) -> str:
 REORDERING: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def preview(text: str) -> Iterable[Part]:
-    """Cut `text` at PREVIEW code points, data URIs counted as nothing: they are chips."""
-    return _cut(text)[0]
-
-
 def _cut(text: str) -> tuple[list[Part], int]:
-    """Return the parts of `text` that are shown, and how many code points follow them."""
+    """Return the parts of `text` that are shown, at most PREVIEW code points, and how many follow them.
+
+    A data URI counts as nothing: it becomes a chip.
+    """
     parts: list[Part] = []
     left, place = PREVIEW, 0
     for found in (uri for uri in DATA_URI.finditer(text) if len(uri[0]) > DATA_URI_SHOWN):

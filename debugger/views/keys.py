@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from debugger.access import get_project_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest
 from debugger.queries.deliveries import DAYS, describe_deliveries
+from debugger.views.refusals import looking_on
 from ingest.authentication import SCOPES, create_key, revoke_key, set_events_per_minute
 from ingest.models import ApiKey, Project
 from ingest.parameters import INT32_MAX
@@ -89,13 +90,8 @@ def set_quota(request: HtmxHttpRequest, project: str, key_id: int) -> HttpRespon
 
 
 def _refused(request: HtmxHttpRequest, project: Project) -> HttpResponse:
-    context = {
-        "title": "Not for you to change",
-        "said": f"You look on in {project.name}; members who act make, change and revoke its keys.",
-        "back": reverse("keys", args=[project.slug]),
-        "project": project,
-    }
-    return render(request, "refused.html", context, status=403)
+    said = f"You look on in {project.name}; members who act make, change and revoke its keys."
+    return looking_on(request, project, said, reverse("keys", args=[project.slug]))
 
 
 def _deliveries(key: ApiKey, form: QuotaForm) -> dict[str, Any]:

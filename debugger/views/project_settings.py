@@ -13,12 +13,12 @@ from django.views.decorators.http import require_GET, require_POST
 from contract.redaction_rules import compile_rules
 from debugger.access import VIEWERS, get_project_for, get_run_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest
+from debugger.views.refusals import looking_on, refused_page
 from ingest.deletion import begin_deletion, delete_run
 from ingest.models import Project, Run
 from ingest.retention import FEWEST_DAYS, MOST_DAYS, first_kept_day, n_runs_over
 
 BLANK_ROWS: Final = 2  # empty rows for new patterns
-FORBIDDEN: Final = 403
 
 
 class RetentionForm(forms.Form):
@@ -92,8 +92,8 @@ def remove_run(request: HtmxHttpRequest, project: str, run_id: str) -> HttpRespo
     if not may_act(request.user, run.project):
         return _refused(request, run.project)
     if request.POST.get("slug", "") != run.project.slug:
-        context = {"project": run.project, "said": _not_typed(run.project), "title": "Not deleted"}
-        return render(request, "refused.html", {**context, "back": request.path.removesuffix("delete/")}, status=400)
+        back = reverse("run-detail", args=[run.project.slug, run_id])
+        return refused_page(request, run.project, _not_typed(run.project), back)
     deleted = delete_run(run.project.pk, run_id)
     context = {"project": run.project, "what": "run", "name": run_id, "n_events": deleted.n_events if deleted else 0}
     return render(request, "deleted.html", context)
@@ -104,10 +104,8 @@ def _not_typed(project: Project) -> str:
 
 
 def _refused(request: HtmxHttpRequest, project: Project) -> HttpResponse:
-    said = f"You may look at {project.slug}, not change its settings or delete anything of it."
-    context = {"project": project, "said": said, "title": "Not allowed"}
-    back = reverse("project-settings", args=[project.slug])
-    return render(request, "refused.html", {**context, "back": back}, status=FORBIDDEN)
+    said = f"You look on in {project.name}; members who act change its settings and delete what is in it."
+    return looking_on(request, project, said, reverse("project-settings", args=[project.slug]))
 
 
 def _page(

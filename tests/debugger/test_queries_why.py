@@ -6,7 +6,7 @@ import pytest
 
 from contract import stages
 from debugger.queries.candidates import describe_candidate
-from debugger.queries.event_detail import describe, preview
+from debugger.queries.event_detail import describe, shown_text
 from debugger.queries.pieces import PREVIEW, arguments_gist, diagnostic_gist, one_line, plain_text
 from debugger.queries.requests import place_block
 from debugger.queries.timeline import build_timeline
@@ -212,11 +212,12 @@ def test_a_diagnostic_is_told_by_its_telling_line() -> None:
 def test_a_preview_is_cut_and_pictures_are_chips() -> None:
     """No more than PREVIEW code points of text, a data URI as one chip wherever it stands."""
     uri = "data:image/png;base64," + "A" * 5_000
-    parts = list(preview("before " + uri + " after"))
+    parts = shown_text("result", "before " + uri + " after").parts
     assert [part.is_chip for part in parts] == [False, True, False]
     assert parts[1].text == "image/png · 5,022 characters"
-    assert sum(len(part.text) for part in preview("x" * 9_999)) == PREVIEW
-    assert [part.text for part in preview("data:text/plain,short")] == ["data:text/plain,short"]
+    cut = shown_text("result", "x" * 9_999)
+    assert (len(cut.parts), len(cut.parts[0].text), cut.n_left) == (1, PREVIEW, 9_999 - PREVIEW)
+    assert [part.text for part in shown_text("result", "data:text/plain,short").parts] == ["data:text/plain,short"]
 
 
 def test_marks_that_reorder_a_line_are_escaped() -> None:
