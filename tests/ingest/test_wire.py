@@ -52,10 +52,11 @@ def test_every_encoding_comes_back_equal(body: bytes, level: int) -> None:
     assert inflate(raw.compress(body) + raw.flush(), "deflate", 10_000) == body
 
 
-@given(st.lists(st.integers(0, 200_000), min_size=1, max_size=4), st.randoms(use_true_random=False))
+@given(st.lists(st.integers(0, 200_000), min_size=1, max_size=4), st.integers(0, 2**32))
 @settings(max_examples=20, deadline=None)
-def test_members_come_back_wherever_their_ends_lie(sizes: list[int], random: Random) -> None:
+def test_members_come_back_wherever_their_ends_lie(sizes: list[int], seed: int) -> None:
     """A member may end anywhere in what is fed at once."""
+    random = Random(seed)
     parts = [random.randbytes(size) for size in sizes]
     sent = b"".join(gzip.compress(part, 1) for part in parts)
     assert inflate(sent, "gzip", 1_000_000) == b"".join(parts)
