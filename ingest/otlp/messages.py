@@ -21,6 +21,7 @@ _FLAT: Final = re.compile(
     rf"|tool_calls\.(0|[1-9]\d{{0,{MAX_INDEX_DIGITS - 1}}})\.(?:tool_call\.)?(?:function\.)?(id|name|arguments))",
     re.ASCII,
 )
+_LISTS: Final = ("messages", "input", "contents")  # where a raw request has its messages
 _SENT: Final = ("llm.input_messages", "gen_ai.prompt")
 _LONGEST_KEY: Final = 120
 _EVENT_ROLES: Final = {
@@ -46,6 +47,28 @@ def take_messages(taking: Taking, events: list[dict[str, Any]]) -> tuple[list[Me
     if events and not (sent and answered):
         _take_events(taking, events, sent, answered)
     return sent, answered
+
+
+def take_raw_request(taking: Taking, sent: list[Message]) -> None:
+    """Take the messages out of the request as it went over the wire, which some instrumentations send beside them.
+
+    What a message's own text does not say goes with it as `raw`; in the request stands how many there were. So a long
+    history costs its new messages there too.
+    """
+    value = taking.attributes.get("input.value")
+    if not sent or not isinstance(value, str) or not value.startswith("{"):
+        return
+    request = from_json(value)
+    name = next((name for name in _LISTS if isinstance(request.get(name), list)), "") if request else ""
+    listed = request[name] if name else []
+    if len(listed) != len(sent):
+        return
+    for message, raw in zip(sent, listed, strict=True):
+        if raw != {"role": message["role"], "content": message["text"]}:
+            message["raw"] = raw
+    request[name] = f"[{len(listed)} messages, kept apart]"
+    taking.attributes["input.value"] = as_text(request)
+    taking.moved["new_messages"] = ", ".join([*filter(None, [taking.moved.get("new_messages")]), f"input.value.{name}"])
 
 
 def _take_flat(taking: Taking) -> tuple[list[Message], list[Message]]:

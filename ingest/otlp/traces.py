@@ -13,7 +13,7 @@ from ingest.envelope import SentEvent
 from ingest.errors import refusal_of
 from ingest.otlp import semconv
 from ingest.otlp.documents import take_documents, take_listed
-from ingest.otlp.messages import Message, read_messages, take_messages
+from ingest.otlp.messages import Message, read_messages, take_messages, take_raw_request
 from ingest.otlp.origins import Origins, ToldOrigin
 from ingest.otlp.own_attributes import NO_IDS, run_id_of, take_own
 from ingest.otlp.records import SPAN_KINDS, STATUSES, Refused, SentSpan
@@ -196,6 +196,7 @@ def _model(span: SentSpan, taking: Taking, ids: dict[str, str | None], state: st
     mime = taking.attributes.get("input.mime_type")
     if sent:
         taking.repeated("new_messages", "input.value", sent[-1]["text"])
+        take_raw_request(taking, sent)
     elif mime != "application/json":
         text = taking.text("new_messages", semconv.INPUT)
         sent = [{"role": "user", "text": text}] if text else []

@@ -291,3 +291,29 @@ def test_fields_of_a_document_that_we_do_not_know_are_kept() -> None:
     listed = json.dumps([{"id": "d-1", "rank": 3, "document_id": "other"}])
     event = one({OPERATION: "retrieval", "gen_ai.retrieval.documents": listed})
     assert event.data["documents"] == [{"id": "d-1", "more": {"rank": 3, "document_id": "other"}}]
+
+
+def test_a_raw_request_beside_the_messages_costs_nothing_twice() -> None:
+    """Its messages go with those that were told, with all that a text does not say; the rest of it stays."""
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    raw = {"model": "m", "messages": [{"role": "user", "content": "hi"}, {"role": "user", "content": [image]}]}
+    flat = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "hi",
+        "llm.input_messages.1.message.role": "user",
+        "llm.input_messages.1.message.contents.0.message_content.type": "image",
+    }
+    event = one({ROLE: "LLM", "input.value": json.dumps(raw), **flat})
+    first, second = event.data["new_messages"]
+    assert first == {"role": "user", "text": "hi"}
+    assert second["raw"] == {"role": "user", "content": [image]}
+    left = json.loads(told(event)["attributes"]["input.value"])
+    assert left == {"model": "m", "messages": "[2 messages, kept apart]"}
+    assert told(event)["moved"]["new_messages"] == "llm.input_messages, input.value.messages"
+
+
+def test_a_raw_request_of_other_messages_stays_whole() -> None:
+    """Where the two lists differ in number, neither stands for the other."""
+    raw = json.dumps({"messages": [{"role": "user", "content": "hi"}] * 2})
+    flat = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": "hi"}
+    assert told(one({ROLE: "LLM", "input.value": raw, **flat}))["attributes"]["input.value"] == raw
