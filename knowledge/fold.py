@@ -15,7 +15,7 @@ from knowledge.calls import Call, pair_calls
 from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
 from knowledge.event_data import fill
 from knowledge.span_runs import earliest, model_tokens, model_turns, read_run
-from knowledge.span_searches import add_searches
+from knowledge.span_searches import AGENT_SEARCH, add_searches
 from knowledge.spans import RUN_TYPES, Spans, is_span, read_spans, superseded
 from knowledge.usage import judge, make_record
 
@@ -127,6 +127,14 @@ def is_search(activation: ActivationFacts) -> bool:
     return activation.activation_id != "" and activation.result != SKIPPED and (asked or found)
 
 
+def offers_hints(activation: ActivationFacts) -> bool:
+    """Say whether what was found counts as hints of the run.
+
+    Documents that an application found by itself do only when it says that it put some of them into a request.
+    """
+    return activation.trigger != AGENT_SEARCH or activation.n_selected > 0 or activation.n_injected > 0
+
+
 def _summary(spans: Spans, n_events: int, calls: Sequence[Call], activations: Sequence[ActivationFacts]) -> RunFacts:
     row: Row = {}
     events = spans.events
@@ -139,6 +147,7 @@ def _summary(spans: Spans, n_events: int, calls: Sequence[Call], activations: Se
     _take_rest(row, events, typed)
     inner = [events[place] for place in spans.inner if events[place].type.startswith("tool.")]
     runtime = [activation for activation in activations if activation.trigger != PRIMING]
+    hinting = [activation for activation in activations if offers_hints(activation)]
     return RunFacts(
         tools=_names(call.tool for call in calls),
         mcp_servers=_names([*(call.mcp_server for call in calls), *(event.mcp_server for event in inner)]),
@@ -149,9 +158,9 @@ def _summary(spans: Spans, n_events: int, calls: Sequence[Call], activations: Se
         n_activations=sum(is_search(activation) for activation in activations),
         n_skipped=sum(activation.result == SKIPPED for activation in activations),
         n_retrieved=min(sum(activation.n_retrieved for activation in activations), read.INT32_MAX),
-        n_offered=sum(activation.n_offered for activation in activations),
-        n_injected=sum(activation.n_injected for activation in activations),
-        n_dropped=sum(activation.n_dropped for activation in activations),
+        n_offered=sum(activation.n_offered for activation in hinting),
+        n_injected=sum(activation.n_injected for activation in hinting),
+        n_dropped=sum(activation.n_dropped for activation in hinting),
         hint_tokens=sum(activation.tokens for activation in runtime),
         priming_tokens=sum(activation.tokens for activation in activations) - sum(one.tokens for one in runtime),
         model_tokens=_model_tokens(typed, spans),

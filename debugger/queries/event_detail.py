@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -10,9 +11,11 @@ from contract.events import EVENT_TYPES, ID_FIELDS
 from debugger.queries.pieces import DATA_URI, DATA_URI_SHOWN, PREVIEW, data_uri_words
 from debugger.queries.runs import moment
 from ingest.journal import JournalEvent
+from knowledge import event_data as read
 
 LINE: Final = 80  # code points of a text that may stand among the short values
-TOLD_BY_SPANS: Final = ("span", "new_messages")
+MESSAGES: Final = "new_messages"
+TOLD_BY_SPANS: Final = ("span", MESSAGES)
 PROSE: Final = ("task", "answer", "text", "query", "arguments", "result", "detail", "error")
 SHOWN_ELSEWHERE: Final = ("event_id", "run_id", "type")
 
@@ -79,6 +82,23 @@ def describe(event: JournalEvent) -> EventDetail:
         envelope=tuple(envelope),
         texts=tuple(shown_text(name, text) for name, text in shown.items()),
     )
+
+
+def messages_of(event: JournalEvent) -> list[str]:
+    """Return the hashes of the messages that an event names: their texts are in the message store."""
+    return [name for entry in read.entries(event.data, MESSAGES) if (name := read.text(entry, "hash"))]
+
+
+def with_messages(data: Mapping[str, Any], bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return an event's data with the messages it names as far as they are kept; `bodies` are by their hashes."""
+    named = data.get(MESSAGES)
+    if not isinstance(named, list):
+        return dict(data)
+    told = [
+        {**entry, **bodies.get(read.text(entry, "hash"), {})} if isinstance(entry, Mapping) else entry
+        for entry in named
+    ]
+    return {**data, MESSAGES: told}
 
 
 def shown_text(name: str, text: str) -> Text:

@@ -1,6 +1,6 @@
 """The head of a run's page: its facts, its token budget, and what the page must not keep quiet about. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,6 +15,7 @@ from debugger.queries.timeline import Timeline
 from debugger.queries.words import STATE_OF_STATUS
 from ingest.journal import JournalEvent
 from knowledge.models import Activation
+from knowledge.span_searches import AGENT_SEARCH
 
 PRIMING: Final = "task.priming"
 LATE_FOLD: Final = timedelta(seconds=60)  # unfolded for longer than this: something is wrong, not only slow
@@ -42,7 +43,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class RunHeader:
-    """What stands above the timeline. Counts of the chain are None while nothing was folded."""
+    """What stands above the timeline. Counts of the chain are None while nothing was folded.
+
+    `n_documents` is what the application's own searches found: no hints, unless it says it used them as such.
+    `has_hints` is False for a run of a foreign application that nobody offered any.
+    """
 
     run_id: str
     task: str
@@ -56,11 +61,13 @@ class RunHeader:
     duration_ms: float
     is_running: bool
     n_turns: int
-    n_failed: int
+    n_failed: int | None
     n_activations: int | None
     n_skipped: int | None
     n_offered: int | None
     n_injected: int | None
+    n_documents: int
+    has_hints: bool
     answer: str
     success: bool | None
     parent_run_id: str
@@ -74,7 +81,7 @@ def build_header(
     run: GuardedRun,
     timeline: Timeline,
     events: Iterable[JournalEvent],
-    activations: Iterable[Activation],
+    activations: Sequence[Activation],
     now: datetime,
 ) -> RunHeader:
     """Return the head of a run. What the fold has not reached yet is taken from the events, or left open."""
@@ -90,6 +97,7 @@ def build_header(
         status = TERMINAL_TYPES[terminal.type] if terminal else "running"
         task = str(started.data.get("task") or "") if started else ""
     parent, team_root = _family(run, events)
+    budget = _budget(run, activations)
     turns = {row.turn for row in timeline.rows if row.turn is not None}
     return RunHeader(
         run_id=registry.run_id,
@@ -104,16 +112,18 @@ def build_header(
         duration_ms=_duration(timeline),
         is_running=status == "running",
         n_turns=max(len(turns), summary.n_turns if summary else 0),
-        n_failed=timeline.counts["failed"],
+        n_failed=summary.n_tools_failed if summary else None,
         n_activations=summary.n_activations if summary else None,
         n_skipped=summary.n_skipped if summary else None,
         n_offered=summary.n_offered if summary else None,
         n_injected=summary.n_injected if summary else None,
+        has_hints=told is None or bool(budget.limit or budget.used or (summary and summary.n_offered)),
+        n_documents=sum(one.n_retrieved for one in activations if one.trigger == AGENT_SEARCH),
         answer=summary.answer if summary else "",
         success=summary.success if summary else None,
         parent_run_id=parent,
         team_root=team_root,
-        budget=_budget(run, activations),
+        budget=budget,
         as_of=summary.folded_at if summary else None,
         warnings=_warnings(run, timeline, now),
     )

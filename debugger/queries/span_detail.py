@@ -9,14 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from debugger.queries.event_detail import Text, shown_text
+from debugger.queries.event_detail import MESSAGES, Text, shown_text
 from ingest.journal import JournalEvent
 from knowledge import event_data as read
 from knowledge.spans import end_of, is_open, span_of
 
 LISTED: Final = 200  # attributes, events, links and messages listed of one span
 FACTS: Final = ("kind", "span_kind", "status", "status_message", "trace_id", "schema_url")
-MESSAGES: Final = "new_messages"
 
 
 @dataclass(frozen=True, slots=True)

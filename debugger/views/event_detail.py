@@ -10,8 +10,10 @@ from django.views.decorators.vary import vary_on_headers
 
 from debugger.access import get_run_for, person_only
 from debugger.htmx import HtmxHttpRequest, wants_fragment
+from debugger.queries.event_detail import messages_of, with_messages
 from debugger.queries.loading import load
 from debugger.views.panel import event_panel
+from ingest.messages import load_messages
 
 
 @person_only
@@ -30,13 +32,15 @@ def event_detail(request: HtmxHttpRequest, project: str, run_id: str, event_id: 
 @person_only
 @require_GET
 def event_data(request: HtmxHttpRequest, project: str, run_id: str, event_id: str) -> HttpResponse:
-    """One event's data, whole, as a file: never shown by the browser as a page."""
+    """One event's data, whole, with the messages it names, as a file: never shown by the browser as a page."""
     loaded = load(get_run_for(request.user, project, run_id))
     event = next((event for event in loaded.events if event.event_id == event_id), None)
     if event is None:
         raise Http404("no such event")
     name = get_valid_filename(f"{event_id[:80]}.json".replace("/", "_")) if event_id.strip("./ ") else "event.json"
-    text = json.dumps(event.data, ensure_ascii=False, indent=2)
+    hashes = messages_of(event)
+    bodies = load_messages(loaded.run.project.pk, hashes) if hashes else {}
+    text = json.dumps(with_messages(event.data, bodies), ensure_ascii=False, indent=2)
     return HttpResponse(
         text,
         content_type="application/json; charset=utf-8",

@@ -73,7 +73,7 @@ class QuotaForm(forms.Form):
 def key_deliveries(request: HtmxHttpRequest, project: str, key_id: int) -> HttpResponse:
     """Show what became of what a key sent, so that a sender whose SDK only logs the answers finds out."""
     key = _key_of(get_project_for(request.user, project), key_id)
-    return render(request, "deliveries.html", _deliveries(key, QuotaForm()))
+    return render(request, "deliveries.html", _deliveries(request, key, QuotaForm()))
 
 
 @person_only
@@ -84,7 +84,7 @@ def set_quota(request: HtmxHttpRequest, project: str, key_id: int) -> HttpRespon
         return _refused(request, key.project)
     form = QuotaForm(request.POST)
     if not form.is_valid():
-        return render(request, "deliveries.html", _deliveries(key, form), status=400)
+        return render(request, "deliveries.html", _deliveries(request, key, form), status=400)
     set_events_per_minute(key, form.cleaned_data["events_per_minute"])
     return redirect("key-deliveries", project=key.project.slug, key_id=key.pk)
 
@@ -94,9 +94,10 @@ def _refused(request: HtmxHttpRequest, project: Project) -> HttpResponse:
     return looking_on(request, project, said, reverse("keys", args=[project.slug]))
 
 
-def _deliveries(key: ApiKey, form: QuotaForm) -> dict[str, Any]:
+def _deliveries(request: HtmxHttpRequest, key: ApiKey, form: QuotaForm) -> dict[str, Any]:
     return {
         "project": key.project,
+        "may_act": may_act(request.user, key.project),
         "key": key,
         "form": form,
         "deliveries": describe_deliveries(key, timezone.now()),
@@ -117,6 +118,7 @@ def _context(request: HtmxHttpRequest, project: Project, form: KeyForm) -> dict[
     listed = ApiKey.objects.filter(project=project).order_by("revoked_at", "-created_at")
     return {
         "project": project,
+        "may_act": may_act(request.user, project),
         "form": form,
         "default_quota": settings.INGEST_EVENTS_PER_MINUTE,
         "keys": sorted(listed, key=lambda key: (key.revoked_at is not None, -key.pk)),

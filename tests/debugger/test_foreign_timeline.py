@@ -356,6 +356,17 @@ def test_the_panel_of_a_span_shows_all_it_said(project: Project) -> None:
         assert said in panel, said
 
 
+def test_documents_of_its_own_searches_are_no_offered_hints(project: Project) -> None:
+    """Head and list agree: no hint was offered, one call failed, and what the application found is told apart."""
+    send(project, [*agent_run(), span(9, parent=1, start=500, error="flushing failed")])
+    head = page(client_of(project), "run-detail", TRACE)
+    assert "offered hint" not in head and "runtime hints" not in head
+    assert "<b>3</b> documents found by itself" in head
+    assert '<b class="bad">1</b> failed call<' in head
+    summary = RunSummary.objects.get(run_id=TRACE)
+    assert (summary.n_tools_failed, summary.n_offered) == (1, 0)
+
+
 def test_the_panel_of_a_search_tells_inferred_from_reported(project: Project) -> None:
     """Set off by: not reported. Beside it the failed call it came after, as inferred, with a link."""
     client = client_of(project)

@@ -180,7 +180,12 @@ def test_who_looks_on_changes_no_key(world: World) -> None:
     viewer.groups.add(Group.objects.create(name="alpha viewers"))
     client = Client()
     client.force_login(viewer)
-    assert client.get(world.page()).status_code == client.get("/alpha/keys/").status_code == 200
+    for address, offers in (
+        (world.page(), ["Set</button>"]),
+        ("/alpha/keys/", ["Make a key</button>", "Revoke</button>"]),
+    ):
+        assert not any(offer in client.get(address).content.decode() for offer in offers)
+        assert all(offer in world.alice.get(address).content.decode() for offer in offers)
     for address, body in (
         ("/alpha/keys/", {"name": "mine", "scopes": ["read"]}),
         (reverse("key-quota", args=["alpha", world.key.pk]), {"events_per_minute": "1"}),

@@ -227,6 +227,18 @@ def test_long_values_are_previewed(world: World) -> None:
     assert "6,000 more characters in the file" in body
 
 
+def test_the_file_of_an_event_has_the_messages_it_names(world: World) -> None:
+    """A message is kept once and named by its hash; what the panel cuts of it is whole in the file."""
+    to = Recorder("talk")
+    said = {"role": "user", "text": "line\n" * 2_000}
+    event_id = to.add("model.requested", {"n_messages": 1, "n_kept": 0, "new_messages": [said]}, turn=1)
+    send(world.project, to.events)
+    whole = json.loads(world.client().get(reverse("event-data", args=["alpha", "talk", event_id])).content)
+    (message,) = whole["new_messages"]
+    assert (message["role"], message["text"]) == ("user", said["text"])
+    assert len(message["hash"]) == 64
+
+
 def test_runs_are_filtered_by_the_address(world: World) -> None:
     """Each filter of the address holds, and a filter nobody knows says so instead of showing everything."""
     to = Recorder("r-43")

@@ -41,7 +41,18 @@ def test_a_run_made_of_spans_has_its_facts() -> None:
     assert (run.started_ns, run.ended_ns) == (START_NS, START_NS + 1000 * MS)
     assert (run.model, run.n_turns, run.n_tool_calls, run.n_tools_failed) == ("gpt-x", 2, 1, 1)
     assert (run.model_tokens, run.tools, run.n_events) == (240, ("bash",), 6)
-    assert (run.n_activations, run.n_retrieved, run.n_offered, run.n_dropped, run.n_injected) == (1, 3, 3, 2, 0)
+    assert (run.n_activations, run.n_retrieved) == (1, 3)
+
+
+def test_documents_count_as_hints_once_one_of_them_was_put_into_a_request() -> None:
+    """What an application found by itself was offered by nobody; it counts when the sender says what became of it."""
+    quiet = fold(*agent_run())
+    assert (quiet.n_offered, quiet.n_dropped, quiet.n_injected) == (0, 0, 0)
+    said = {"stage": "injected", "trigger": "agent.search", "tokens": 12}
+    ids = {"activation_id": f"{4:016x}", "knowledge_id": "doc-1"}
+    delivery = {**span(9, parent=1), "type": "hint.delivery", "data": said, **ids}
+    told = fold(*agent_run(), delivery)
+    assert (told.n_offered, told.n_dropped, told.n_injected) == (3, 2, 1)
 
 
 def test_a_search_made_of_a_span_has_its_candidates() -> None:
