@@ -7,13 +7,14 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from django.conf import settings
 from django.db import DatabaseError, connection
 
 from debugger.kernel_client import NoAnswer, NotDrivenHere, RunAddress, RunEnded, look
-from debugger.launching import LaunchError, Runtime, start_run, wait_for_run
+from debugger.launching import LaunchError, Runtime, find_run, start_run, wait_for_run
 from ingest.models import Event, Project, Run
 
 DEMO_FILES = Path(settings.BASE_DIR) / "kernel" / "demos"
@@ -163,7 +164,21 @@ class Demo:
         return f"{self._base_url}/{self._project}/runs/{run_id}/"
 
     def _start(self, task: DemoTask) -> str:
-        return start_run(self._runtime, self._spec(task), self._project)
+        return start_run(self._runtime, {**task.spec, "run_id": self._free_id(task)}, self._project)
+
+    def _free_id(self, task: DemoTask) -> str:
+        """Return the task's next run id that stands for no other run.
+
+        Temporal remembers runs that the project does not have any more: those that were deleted, and all of an earlier
+        project of this name. One under way that has not reported yet is the one to follow.
+        """
+        made = Project.objects.values_list("created_at", flat=True).get(slug=self._project)
+        for number in count(max(self._numbers(task), default=0) + 1):
+            run_id = f"{task.name}-{number}"
+            found = find_run(self._runtime, run_id)
+            if found is None or (not found.is_over and found.at >= made):
+                break
+        return run_id
 
     def _numbers(self, task: DemoTask) -> list[int]:
         """Return the numbers of this task's runs so far: the last part of their run ids."""
@@ -171,7 +186,3 @@ class Demo:
         runs = Run.objects.filter(project__slug=self._project, run_id__startswith=prefix)
         rests = [run_id.removeprefix(prefix) for run_id in runs.values_list("run_id", flat=True)]
         return [int(rest) for rest in rests if rest.isdigit()]
-
-    def _spec(self, task: DemoTask) -> dict[str, object]:
-        number = max(self._numbers(task), default=0) + 1
-        return {**task.spec, "run_id": f"{task.name}-{number}"}

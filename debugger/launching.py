@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 WORKFLOW = "AgentRun"
 PROJECT_MEMO = "project"  # the memo entry with the slug of the project a run was started for
@@ -24,6 +25,19 @@ class Runtime:
     address: str
     namespace: str
     task_queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run that Temporal knows."""
+
+    at: datetime
+    is_over: bool
+
+
+def find_run(runtime: Runtime, run_id: str) -> Started | None:
+    """Return what Temporal knows of a run id, None when nothing. Raises LaunchError when it does not tell."""
+    return asyncio.run(_find_run(runtime, run_id))
 
 
 def start_run(runtime: Runtime, spec: Mapping[str, object], project: str = "") -> str:
@@ -46,6 +60,17 @@ async def _connect(runtime: Runtime) -> Client:
         return await Client.connect(runtime.address, namespace=runtime.namespace)
     except (RPCError, RuntimeError, OSError) as error:
         raise LaunchError(f"Temporal at {runtime.address} does not answer: {error}") from error
+
+
+async def _find_run(runtime: Runtime, run_id: str) -> Started | None:
+    client = await _connect(runtime)
+    try:
+        found = await client.get_workflow_handle(run_id).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise LaunchError(f"Temporal does not tell whether run {run_id} is there: {error}") from error
+    return Started(found.start_time, found.close_time is not None)
 
 
 async def _start_run(runtime: Runtime, spec: Mapping[str, object], project: str) -> str:

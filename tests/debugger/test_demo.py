@@ -98,3 +98,35 @@ def test_a_run_that_waits_is_told_and_not_started_twice(stack: RunningStack, tmp
     [ask] = look(stack.runtime(), second).asks
     answer(stack.runtime(), second, ask.key, Answer("question", "ada", "not now"))
     assert wait_for_run(stack.runtime(), second.run_id, 60) == "completed"
+
+
+@pytest.mark.stack
+@pytest.mark.django_db(transaction=True)
+def test_a_demo_whose_project_was_made_anew_runs_again(stack: RunningStack, tmp_path: Path) -> None:
+    """Run ids that Temporal remembers of an earlier project, or of a run that was deleted, are not used again."""
+    project = Project.objects.create(slug=stack.project, name="Demo")
+    name, told = f"ask-{uuid.uuid4().hex[:8]}", list[str]()
+    spec = {"task": "Tag it", "script": "ask-first", "tools": ["ask_human"]}
+    write(tmp_path, f"{name}.json", {"spec": spec, "waits": True})
+
+    def run() -> RunAddress:
+        told.clear()
+        Demo(stack.runtime(), stack.project, "http://here", told.append, tmp_path, tmp_path).run()
+        return RunAddress(stack.project, told[0].partition(" waits for you")[0])
+
+    def end(waiting: RunAddress) -> None:
+        [ask] = look(stack.runtime(), waiting).asks
+        answer(stack.runtime(), waiting, ask.key, Answer("question", "ada", "not now"))
+        assert wait_for_run(stack.runtime(), waiting.run_id, 60) == "completed"
+
+    first = run()
+    assert (first.run_id, run()) == (f"{name}-1", first)
+    project.delete()
+    Project.objects.create(slug=stack.project, name="Demo")
+    second = run()
+    assert second.run_id == f"{name}-2"
+    end(second)
+    third = run()
+    assert third.run_id == f"{name}-3"
+    end(first)
+    end(third)
