@@ -123,5 +123,5 @@ def _context(request: HtmxHttpRequest, project: Project, form: KeyForm) -> dict[
         "default_quota": settings.INGEST_EVENTS_PER_MINUTE,
         "keys": sorted(listed, key=lambda key: (key.revoked_at is not None, -key.pk)),
         "scope_words": SCOPE_WORDS,
-        "events_url": request.build_absolute_uri(reverse("api-events")),
+        "otlp_url": request.build_absolute_uri("/").rstrip("/"),
     }

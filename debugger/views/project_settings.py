@@ -129,7 +129,7 @@ def _page(
         "oldest_kept": _oldest_kept(days),
         "asked_oldest": _oldest_kept(told.get("asked_days")),
         "most_days": MOST_DAYS,
-        "patterns": [*shown, *({"kind": "", "pattern": ""} for _ in range(BLANK_ROWS))],
+        "patterns": [*shown, *({"kind": "", "pattern": "", "is_example": not blank} for blank in range(BLANK_ROWS))],
         **told,
     }
     return render(request, "project_settings.html", context, status=status)

@@ -94,6 +94,7 @@ def _context(request: HtmxHttpRequest, project: Project, params: dict[str, str])
         "is_filtered": any(kept.values()),
         "is_first_page": not params.get("cursor"),
         "events_url": request.build_absolute_uri(reverse("api-events")),
+        "otlp_url": request.build_absolute_uri("/").rstrip("/"),
     }
 
 

@@ -1,5 +1,7 @@
 """The API document as a page: readable without signing in, under the policy of every page, without a complaint."""
 
+from typing import Any
+
 import pytest
 from playwright.sync_api import ConsoleMessage, Page, Request, expect
 
@@ -36,3 +38,15 @@ def test_api_page_opens_signed_out_without_a_complaint(page: Page, stack: Runnin
     page.locator("button.authorize").click()
     expect(page.get_by_role("heading", name="Available authorizations")).to_be_visible()
     assert (complaints, foreign) == ([], [])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_api_page_is_read_on_a_narrow_screen_and_in_the_dark(page: Page, stack: RunningStack, scheme: Any) -> None:
+    """Nothing scrolls sideways but the table of limits itself; light or dark follows the system."""
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": 400, "height": 860})
+    page.goto("/v1/docs")
+    expect(page.locator("#operations-send-send_events")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    lightness = page.evaluate("+getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0]")
+    assert (lightness < 64) is (scheme == "dark")

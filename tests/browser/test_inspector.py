@@ -120,6 +120,7 @@ def test_the_first_run_replaces_the_instructions(visitor: Visitor) -> None:
     """The empty page shows a command with the real address and becomes the list with the first event."""
     page = visitor.open("/alpha/runs/")
     expect(page.locator("#first-event")).to_contain_text(f"curl -sS {visitor.base_url}/v1/events")
+    expect(page.locator("#first-trace")).to_contain_text(f"OTEL_EXPORTER_OTLP_ENDPOINT={visitor.base_url}\n")
     first = typical_run("r-1", RECENT)[:1]
     send(visitor.project, first, fold=False)
     expect(page.locator("tr[data-key=r-1]")).to_contain_text("running", timeout=10_000)
