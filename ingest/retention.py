@@ -56,12 +56,10 @@ def apply_retention(today: date | None = None, *, dry_run: bool = False) -> Forg
     kept_from = {project.pk: first_kept_day(project.retention_days or 0, today) for project in limited}
     done = Forgotten()
     for project_id, first_kept in kept_from.items():
-        n_before = done.n_runs
         _forget_runs(project_id, first_kept, done, dry_run)
-        if done.n_runs > n_before and not dry_run:
+        if not dry_run:
             _forget_messages(project_id, first_kept, done)
             _forget_strays(project_id, first_kept)
-        if not dry_run:
             done.n_listed += rejects.prune(project_id, _start_of(first_kept))
     for partition in partitions.list_partitions():
         if partition.day < first_kept_day(FEWEST_DAYS, today):

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from celery import shared_task
 from django.core.management import call_command
 from django.db import connection, connections, models, transaction
 from django.test import Client
@@ -311,15 +312,36 @@ def test_a_dry_run_only_tells(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.django_db
 def test_a_pass_that_was_cut_off_is_completed_by_the_next() -> None:
-    """Journal rows whose run is taken away already go with the next pass, and are not counted again."""
+    """Journal rows and messages whose run is taken away already go with the next pass, and are not counted again."""
     alpha, beta = project_with("alpha", 7), project_with("beta", None)
     sent(alpha, "r-1", 10)
     sent(beta, "r-1", 10)
     Run.objects.filter(project=alpha).delete()  # where the process ended: before the rows of the partition went
-    assert n_events(alpha) > 0
+    assert n_events(alpha) > 0 and bodies(alpha)
+    kept = bodies(beta)
     assert apply_retention_task() == 0
-    assert n_events(alpha) == 0
+    assert (n_events(alpha), bodies(alpha)) == (0, set())
     assert n_events(beta) > 0
+    assert bodies(beta) == kept
+
+
+@shared_task(name="tests.folds_nothing")
+def folds_nothing(project_id: int, run_ids: list[str]) -> None:
+    """Stand for a fold that leaves a run behind: it failed, or an event came right after it."""
+
+
+@pytest.mark.django_db
+def test_a_run_that_is_not_folded_to_its_end_stays() -> None:
+    """Its counts would be lost: it is left, whole, and named."""
+    project = project_with("alpha", 7)
+    sent(project, "r-1", 10, fold=False)
+    with override_settings(INGEST_FOLD_TASK="tests.folds_nothing"):
+        done = apply_retention(TODAY)
+    assert done.n_runs == 0
+    assert "1 runs of project" in done.left[0]
+    assert n_events(project, "r-1") == len(typical_run("r-1"))
+    assert not DayTotals.objects.exists()
+    assert apply_retention(TODAY).n_runs == 1
 
 
 def failing_totals(project_id: int, run_ids: list[str]) -> None:
@@ -413,6 +435,47 @@ def test_a_drop_waits_shortly_and_holds_up_no_writer() -> None:
     apply_retention(TODAY)
     assert not has_partition(10)
     assert n_events(project, "r-live") == 50
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("no_old_partitions")
+def test_a_day_that_gains_a_keeper_while_the_drop_waits_is_not_dropped() -> None:
+    """Whoever keeps the day commits while the drop waits for the journal: under its lock the drop looks again."""
+    alpha, beta = project_with("alpha", 7), project_with("beta", None)
+    sent(alpha, "r-1", 10)
+    written = threading.Event()
+
+    def keep_the_day() -> None:
+        try:
+            with transaction.atomic():
+                sent(beta, "r-1", 10)
+                written.set()
+                await_a_drop()
+        finally:
+            connections.close_all()
+
+    keeper = threading.Thread(target=keep_the_day)
+    keeper.start()
+    assert written.wait(30)
+    apply_retention(TODAY)
+    keeper.join()
+    assert has_partition(10)
+    assert n_events(beta, "r-1") == len(typical_run("r-1"))
+    assert not Run.objects.filter(project=alpha).exists()
+
+
+def await_a_drop() -> None:
+    """Return as soon as somebody waits for the whole journal, inside the caller's transaction."""
+    pause, deadline = threading.Event(), time.monotonic() + 20
+    with connection.cursor() as cursor:
+        n_waiting = 0
+        while not n_waiting and time.monotonic() < deadline:
+            pause.wait(0.005)
+            cursor.execute(
+                "SELECT count(*) FROM pg_locks WHERE relation = 'ingest_event'::regclass"
+                " AND mode = 'AccessExclusiveLock' AND NOT granted"
+            )
+            n_waiting = cursor.fetchone()[0]
 
 
 @pytest.mark.django_db(transaction=True)
