@@ -39,6 +39,18 @@ def test_rejects_by_scope_and_cursor(sender: Sender) -> None:
     assert Sender(sender.project, "observe").get("/v1/rejects").status_code == 403
 
 
+def test_pages_part_the_rejects_of_one_request(sender: Sender) -> None:
+    """They came at one moment, so the cursor goes on by number: none is left out and none comes twice."""
+    sender.post({"events": [event(number, seq=-1) for number in range(1, 6)]})
+    found: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = sender.get(f"/v1/rejects?limit=2&cursor={cursor}").json()
+        found += ids(page)
+        cursor = page["next"]
+    assert found == ["r-1:5", "r-1:4", "r-1:3", "r-1:2", "r-1:1"]
+
+
 def test_rejects_by_code_run_and_time(sender: Sender) -> None:
     """Each filter narrows the rows and the counts alike; what is newer than now is empty."""
     sender.post({"events": [event(1, seq=-1), event(2, occurred_at="x"), event(3, run_id="r-2", seq=-1), event(4)]})
