@@ -134,7 +134,7 @@ PARTIAL_EXAMPLE: Final = {
             "event_id": None,
             "run_id": "r-42",
             "code": "missing_field",
-            "detail": "event_id is missing; send a string of 1 to 200 characters",
+            "detail": f"event_id is required: text of 1 to {ID_LIMIT} characters",
         }
     ],
 }

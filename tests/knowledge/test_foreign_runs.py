@@ -71,6 +71,19 @@ def test_a_search_made_of_a_span_has_its_candidates() -> None:
     assert all(one.selected_ns is None and one.injected_ns is None for one in chain.candidates)
 
 
+def test_a_reranker_speaks_of_the_latest_search_before_it() -> None:
+    """Two searches found the same document: what the reranker between them dropped, the first had found."""
+    found = [{"id": "doc-1", "text": "Run `git init` first.", "score": 0.9}]
+    events = [
+        span(1, "agent", ms=1000),
+        span(2, "retriever", parent=1, start=10, data={"documents": found}),
+        span(3, "reranker", parent=1, start=30, data={"input_documents": found, "output_documents": []}),
+        span(4, "retriever", parent=1, start=50, data={"documents": found}),
+    ]
+    dropped = {one.activation_id: one.drop_reason for one in fold_run(journal(events)).candidates}
+    assert dropped == {f"{2:016x}": "reranked_out", f"{4:016x}": ""}
+
+
 def test_what_set_a_search_off_is_inferred_apart() -> None:
     """A search right after a failed call of the same parent: inferred, in a field of its own, never as reported."""
     (activation,) = fold_run(journal(agent_run())).activations
