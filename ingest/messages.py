@@ -29,6 +29,8 @@ SELECT %s, hash, body::json, day FROM unnest(%s::text[], %s::text[], %s::date[])
 ON CONFLICT (project_id, hash) DO UPDATE SET last_run_day = excluded.last_run_day
 WHERE ingest_message.last_run_day < excluded.last_run_day
 """
+# Two statements that lock rows in their own order could block two writers for good; this takes all in one order before.
+LOCK: Final = "SELECT FROM ingest_message WHERE project_id = %s AND hash = ANY(%s) ORDER BY hash FOR UPDATE"
 KEEP_ON: Final = """
 UPDATE ingest_message SET last_run_day = given.day
 FROM unnest(%s::text[], %s::date[]) AS given(hash, day)
@@ -59,6 +61,8 @@ def store(project_id: int, bodies: Mapping[str, tuple[date, str | None]]) -> Non
     written = [name for name in fresh if bodies[name][1] is not None]
     named = [name for name in fresh if bodies[name][1] is None]
     with connection.cursor() as cursor:
+        if named:
+            cursor.execute(LOCK, [project_id, fresh])
         if written:
             texts = [bodies[name][1] for name in written]
             cursor.execute(WRITE, [project_id, written, texts, [days[name] for name in written]])

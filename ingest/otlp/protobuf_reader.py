@@ -190,8 +190,8 @@ def _refused(record: Any, index: int, error: IngestError) -> Refused:
 
 
 def _check_spans(doubtful: list[Any], n_read: int) -> None:
-    """Refuse the request when one of its unreadable spans is a log record, or when none has an id at all."""
-    if any(_unknown_numbers(span) & _FIELDS_OF_A_LOG for span in doubtful):
+    """Refuse the request when none of its spans is readable and one is a log record, or none has an id at all."""
+    if not n_read and any(_unknown_numbers(span) & _FIELDS_OF_A_LOG for span in doubtful):
         raise wrong_signal("traces", "log records", "/v1/logs")
     if doubtful and not n_read and not any(span.trace_id or span.span_id for span in doubtful):
         detail = "no span of the body has an id; are these log records? Send those to /v1/logs"
@@ -199,7 +199,7 @@ def _check_spans(doubtful: list[Any], n_read: int) -> None:
 
 
 def _check_logs(doubtful: list[Any], n_read: int) -> None:
-    if any(_unknown_numbers(record) & _FIELDS_OF_A_SPAN for record in doubtful):
+    if not n_read and any(_unknown_numbers(record) & _FIELDS_OF_A_SPAN for record in doubtful):
         raise wrong_signal("logs", "spans", "/v1/traces")
 
 

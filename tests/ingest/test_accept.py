@@ -1,12 +1,13 @@
 """The write path: identity, arrival numbers, partial acceptance, conflicts, racing writers, isolation."""
 
 import hashlib
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, connections
+from django.db import connection, connections, transaction
 from django.utils import timezone
 
 from ingest import journal
@@ -222,3 +223,46 @@ def test_an_event_that_meets_a_fault_of_ours_costs_no_other(project: Project, ca
     assert (listed.code, listed.event_id) == ("internal_fault", "r-1:9")
     assert [record.name for record in caplog.records if record.exc_info] == ["ingest.errors"]
     assert "canary" not in result.rejected[0].detail
+
+
+@pytest.mark.django_db(transaction=True)
+def test_writers_that_send_what_the_other_names_do_not_block_each_other() -> None:
+    """Each sends a message of an older day whose other the other one sends: both get through, one after the other."""
+    project = Project.objects.create(slug="race", name="Race")
+    bodies = [{"role": "user", "text": text} for text in ("one", "two")]
+    ask = {"type": "model.requested", "data": {"n_messages": 2, "new_messages": bodies}}
+    accept_events(project.pk, [event(1, "r-0", **ask)])
+    names = {load_messages(project.pk, [kept.hash])[kept.hash]["text"]: kept.hash for kept in Message.objects.all()}
+    low, high = sorted(bodies, key=lambda body: names[body["text"]])
+    Message.objects.update(last_run_day="2026-01-01")
+
+    def send(run: str, sent: dict[str, Any], named: dict[str, Any]) -> int:
+        told = {"n_messages": 2, "new_messages": [sent, {"hash": names[named["text"]]}]}
+        try:
+            return accept_events(project.pk, [event(1, run, type="model.requested", data=told)]).accepted
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(2) as pool:
+        with transaction.atomic():
+            Message.objects.select_for_update().get(hash=names[low["text"]])
+            senders = [pool.submit(send, "r-1", low, high)]
+            await_blocked(1)
+            senders.append(pool.submit(send, "r-2", high, low))
+            await_blocked(2)
+        assert [sender.result() for sender in senders] == [1, 1]
+
+
+def await_blocked(number: int) -> None:
+    """Wait until that many connections wait for a lock."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted AND database = "
+                "(SELECT oid FROM pg_database WHERE datname = current_database()) OR NOT granted AND database IS NULL"
+            )
+            if cursor.fetchone()[0] >= number:
+                return
+        time.sleep(0.02)
+    raise AssertionError(f"not {number} connections wait")

@@ -524,3 +524,13 @@ def test_repairs_of_a_resource_are_told_once(sender: OtlpSender) -> None:
     """By the first event under it, so that one bad resource is not a thousand repairs."""
     assert sender.send("traces", traces(span(1), span(2), resource={"k": "\0"})).success("traces") == {}
     assert (sender.one(1).repairs, sender.one(2).repairs) == (["nul"], None)
+
+
+def test_one_span_of_a_wrong_wire_type_costs_no_other(sender: OtlpSender) -> None:
+    """Only a request without one readable span is taken for one of the other signal."""
+    broken = b"\x09" + b"12345678" + b"\x12\x08" + b"12345678"
+    good = [span(number).SerializeToString() for number in (1, 2)]
+    answer = sender.send("traces", request_of(*good, broken))
+    assert answer.status == 200
+    assert int(answer.success("traces")["partialSuccess"]["rejectedSpans"]) == 1
+    assert len(sender.stored()) == 2
