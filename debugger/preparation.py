@@ -13,6 +13,7 @@ from debugger.access import make_sign_in_link
 from ingest.authentication import create_key, revoke_key
 from ingest.models import ApiKey, Membership, Project
 from ingest.projects import create_project
+from ingest.tasks import make_partitions
 from knowledge.models import KnowledgeItem
 
 DEMO_SLUG = "demo"
@@ -33,7 +34,7 @@ class Prepared:
 
 
 def prepare_schema() -> None:
-    """Bring the schema up to date. Safe to repeat.
+    """Bring the schema up to date, with the journal's partitions of the next days. Safe to repeat.
 
     Raises CommandError for a database of an earlier state of the project: until the first release migrations are made
     anew, and one that was applied before is not applied again.
@@ -45,6 +46,7 @@ def prepare_schema() -> None:
             f"the database was made by an earlier state of this project ({missing} is not there): remove the folder "
             "that holds it (VAR_DIR, var/ when unset), or name another database or folder"
         )
+    make_partitions()
 
 
 def _missing_column() -> str:

@@ -1,10 +1,14 @@
 """What a start does with the database it finds."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from django.core.management import CommandError
 from django.db import connection
 
 from debugger.preparation import prepare_schema
+from ingest.journal import DAYS_AHEAD
+from ingest.partitions import list_partitions
 
 pytestmark = pytest.mark.django_db
 
@@ -21,3 +25,13 @@ def test_a_database_of_an_earlier_state_is_refused_by_name() -> None:
         cursor.execute("ALTER TABLE knowledge_activation DROP COLUMN shadow_tokens")
     with pytest.raises(CommandError, match=r"knowledge_activation\.shadow_tokens is not there.*VAR_DIR"):
         prepare_schema()
+
+
+def test_the_next_days_are_ready_from_the_start() -> None:
+    """Nobody waits for beat's first hour: the partitions of today and the days ahead are there."""
+    with connection.cursor() as cursor:
+        for one in list_partitions():
+            cursor.execute(f"DROP TABLE {one.name}")
+    prepare_schema()
+    today = datetime.now(UTC).date()
+    assert [one.day for one in list_partitions()] == [today + timedelta(days=ahead) for ahead in range(DAYS_AHEAD + 1)]
