@@ -7,13 +7,14 @@ derived from it or added to it meanwhile. (Seed 001 §13.)
 
 import hashlib
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any, Final
 
 from django.apps import apps
 from django.db import connection, models
 
 from ingest.models import Event, GoneRun, Project, Reject, Run
+from ingest.times import start_of
 
 ROWS_AT_ONCE: Final = 5_000  # rows of one DELETE
 RUNS_AT_ONCE: Final = 200  # runs of one transaction
@@ -96,7 +97,7 @@ def mark_of(run_id: str) -> bytes:
 
 def prune_marks(today: date) -> None:
     """Delete the marks of runs that are gone for long: nobody sends for so late."""
-    oldest = datetime.combine(today - timedelta(days=MARK_DAYS), datetime.min.time(), UTC)
+    oldest = start_of(today - timedelta(days=MARK_DAYS))
     while delete_some(GoneRun.objects.filter(gone_at__lt=oldest)):
         pass
 

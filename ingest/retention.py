@@ -20,6 +20,7 @@ from ingest import partitions, rejects
 from ingest.forgetting import ROWS_AT_ONCE, RUNS_AT_ONCE, claim_idle, delete_some, erase_runs, prune_marks, run_models
 from ingest.models import UNCLAIMED, Message, Project, Run
 from ingest.partitions import Partition
+from ingest.times import start_of
 
 FEWEST_DAYS: Final = 1  # yesterday stays: a writer that began before midnight may still be at it
 MOST_DAYS: Final = 36_500
@@ -60,7 +61,7 @@ def apply_retention(today: date | None = None, *, dry_run: bool = False) -> Forg
         if not dry_run:
             _forget_messages(project_id, first_kept, done)
             _forget_strays(project_id, first_kept)
-            done.n_listed += rejects.prune(project_id, _start_of(first_kept))
+            done.n_listed += rejects.prune(project_id, start_of(first_kept))
     for partition in partitions.list_partitions():
         if partition.day < first_kept_day(FEWEST_DAYS, today):
             _forget_day(partition, kept_from, done, dry_run)
@@ -76,7 +77,7 @@ def n_runs_over(project: Project, retention_days: int) -> int:
 
 def _over(project_id: int, first_kept: date) -> "models.QuerySet[Run]":
     """Return the project's runs of days that are over; the second condition is there for its index."""
-    latest = _start_of(first_kept + timedelta(days=1))
+    latest = start_of(first_kept + timedelta(days=1))
     return Run.objects.filter(project_id=project_id, run_day__lt=first_kept, first_received_at__lt=latest)
 
 
@@ -138,13 +139,9 @@ def _forget_strays(project_id: int, first_kept: date) -> None:
     registered = Run.objects.filter(project_id=project_id, run_id=models.OuterRef("run_id"))
     for model in run_models():
         if any(field.name == "created_at" for field in model._meta.concrete_fields):
-            rows = model._default_manager.filter(project_id=project_id, created_at__lt=_start_of(first_kept))
+            rows = model._default_manager.filter(project_id=project_id, created_at__lt=start_of(first_kept))
             while delete_some(rows.exclude(models.Exists(registered))):
                 pass
-
-
-def _start_of(day: date) -> datetime:
-    return datetime.combine(day, datetime.min.time(), UTC)
 
 
 def _forget_day(partition: Partition, kept_from: Mapping[int, date], done: Forgotten, dry_run: bool) -> None:

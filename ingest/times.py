@@ -5,7 +5,7 @@ RFC 3339 text with any offset, exact to its ninth fraction digit, or whole nanos
 """
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Final
 
@@ -79,6 +79,11 @@ def rfc3339(nanoseconds: int) -> str:
     seconds, fraction = divmod(nanoseconds, NS_PER_SECOND)
     moment = _EPOCH + timedelta(seconds=seconds)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
+
+
+def start_of(day: date) -> datetime:
+    """Return the first moment of a day in UTC."""
+    return datetime.combine(day, time.min, UTC)
 
 
 def to_nanoseconds(moment: datetime) -> int:
