@@ -1,9 +1,12 @@
-"""Reads a request's body within a limit, chunked or not, so that a refusal reaches the sender as an answer."""
+"""Reads a request's body within a limit of bytes and of time, so that a refusal reaches the sender as an answer."""
 
 from typing import Any, Final
 
+from django.conf import settings
 from rest_framework.request import Request
 
+from ingest.errors import IngestError
+from ingest.slow_senders import slow_senders
 from ingest.wire import body_too_large
 
 _PIECE: Final = 64 * 1024
@@ -13,11 +16,26 @@ _DRAIN_TIMES: Final = 8
 
 
 def read_body(request: Request, limit: int) -> bytes:
-    """Return the body as sent, at most `limit` bytes. Raises IngestError 413 for a longer one.
+    """Return the body as sent, at most `limit` bytes.
 
-    Django reads no body without a Content-Length; where the server marks the end of the stream itself (gunicorn
-    does), a chunked body is read from it.
+    Raises IngestError 413 for a longer one, 400 for one that breaks off, 503 for one that takes too long.
     """
+    connection = request._request.META.get("gunicorn.socket")
+    if connection is None:
+        return _read_body(request, limit)
+    seconds = settings.INGEST_BODY_SECONDS
+    with slow_senders.watched(connection, seconds, settings.INGEST_SLOW_SENDERS) as wait:
+        try:
+            return _read_body(request, limit)
+        except IngestError:
+            if not wait.is_ended:
+                raise
+    detail = f"the body took too long: over {seconds} s, or other slow ones were waited for; send it again, or in parts"
+    raise IngestError("body_too_slow", 503, detail, field="body", limit=seconds, unit="seconds")
+
+
+def _read_body(request: Request, limit: int) -> bytes:
+    """Django reads no body without a Content-Length; a chunked one is read from the server, which marks its end."""
     meta = request._request.META
     if meta.get("CONTENT_LENGTH"):
         stream: Any = request._request
@@ -25,7 +43,10 @@ def read_body(request: Request, limit: int) -> bytes:
         if declared > limit:
             _drain(stream, min(declared, limit * _DRAIN_TIMES))
             raise body_too_large(limit)
-        return _read(stream, declared)
+        body = _read(stream, declared)
+        if len(body) < declared:
+            raise _cut_off()
+        return body
     if not meta.get("wsgi.input_terminated"):
         return b""
     body = _read(meta["wsgi.input"], limit + 1)
@@ -37,12 +58,24 @@ def read_body(request: Request, limit: int) -> bytes:
 
 def _read(stream: Any, most: int) -> bytes:
     pieces: list[bytes] = []
-    while most > 0 and (piece := stream.read(min(most, _PIECE))):
+    while most > 0 and (piece := _next(stream, most)):
         pieces.append(piece)
         most -= len(piece)
     return b"".join(pieces)
 
 
 def _drain(stream: Any, most: int) -> None:
-    while most > 0 and (piece := stream.read(min(most, _PIECE))):
+    while most > 0 and (piece := _next(stream, most)):
         most -= len(piece)
+
+
+def _next(stream: Any, most: int) -> bytes:
+    try:
+        return bytes(stream.read(min(most, _PIECE)))
+    except Exception:  # noqa: BLE001 - each server has classes of its own for chunks that are none
+        raise _cut_off() from None
+
+
+def _cut_off() -> IngestError:
+    detail = "the body broke off, or its chunks are no chunks; send it again"
+    return IngestError("body_cut_off", 400, detail, field="body")

@@ -83,14 +83,23 @@ def follow_requests(
         if data is None or current in seen:
             return _joined(pieces), (str(current),)
         seen.add(current)
-        n_kept = max(0, data.get("n_kept") or 0)
-        added = [entry for entry in data.get("new_messages") or () if isinstance(entry.get("hash"), str)]
+        n_kept, added = _told(data)
         if wanted is not None:
             added = added[: max(0, wanted - n_kept)]
         pieces.append([{**entry, "is_new": current == event_id} for entry in added])
         wanted = n_kept if wanted is None else min(n_kept, wanted)
         current = data.get("follows") if wanted > 0 else None
     return _joined(pieces), ()
+
+
+def _told(data: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
+    """Return (n_kept, new_messages) of a request. Not every type's schema knows them, so they may be of any shape."""
+    n_kept, entries = data.get("n_kept"), data.get("new_messages")
+    added = entries if isinstance(entries, list) else []
+    return (
+        max(0, n_kept) if isinstance(n_kept, int) else 0,
+        [entry for entry in added if isinstance(entry, dict) and isinstance(entry.get("hash"), str)],
+    )
 
 
 def _joined(pieces: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:

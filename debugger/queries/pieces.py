@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from knowledge.spans import LONGEST_NS
+
 # Tones are the class names the style sheet knows; an unknown word gets none.
 Tone = str
+LONGEST_MS: Final = LONGEST_NS / 1_000_000
 PREVIEW: Final = 4_000  # code points of a value shown before it is offered as a download
 GIST: Final = 200  # code points of a payload shown in a row
 DATA_URI_SHOWN: Final = 120  # data URIs shorter than this are left as they are
@@ -58,9 +61,9 @@ def counted(data: Mapping[str, Any], name: str) -> int | None:
 
 
 def measured(data: Mapping[str, Any], name: str) -> float | None:
-    """Return a number of an event's data that is zero or more, or None."""
+    """Return a duration of an event's data, or None when it is none or longer than anything is believed to last."""
     value = data.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST_MS:
         return None
     return float(value)
 

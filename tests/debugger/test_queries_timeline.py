@@ -144,6 +144,17 @@ def test_a_wrong_clock_is_marked_and_does_not_stretch_the_axis() -> None:
     assert timeline.rows[1].bar == (1000.0, 0.0)
 
 
+@pytest.mark.parametrize("duration", [1e308, 2**63 - 1, -1, "41"])
+def test_a_duration_nobody_can_believe_is_not_drawn(duration: Any) -> None:
+    """What a sender says to have measured moves no row to another year, and costs nobody the page."""
+    events = typical_run()
+    failed = next(event for event in events if event["type"] == "tool.failed")
+    failed["data"] = {**failed["data"], "duration_ms": duration}
+    row = next(row for row in build_timeline(journal(events)).rows if failed["event_id"] in row.event_ids)
+    assert row.duration_ms is not None and 0 <= row.duration_ms < 3_600_000
+    assert row.start_ns > _nanos("2000-01-01T00:00:00Z")
+
+
 def test_unknown_types_are_rows() -> None:
     """A type nobody knows is shown with what it says."""
     (row,) = build_timeline(run_of(("vendor.thing", {"data": {"note": "hello"}}))).rows

@@ -3,6 +3,7 @@
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,3 +62,12 @@ def test_cycle_and_gap_are_named() -> None:
         [{"hash": "h", "is_new": True}],
         ("lost",),
     )
+
+
+@pytest.mark.parametrize(
+    "odd", [{"n_kept": "2"}, {"n_kept": [1]}, {"new_messages": "text"}, {"new_messages": [1, None, {"hash": 5}]}]
+)
+def test_data_of_another_shape_is_no_message(odd: dict[str, Any]) -> None:
+    """Types whose schema does not know these fields may hold anything under their names."""
+    data = {"n_kept": 0, "new_messages": [{"hash": "h"}], **odd}
+    assert all(entry["hash"] == "h" for entry in follow_requests({"a": data}, "a")[0])
