@@ -13,6 +13,7 @@ from knowledge.event_data import fill
 from knowledge.spans import RUN_TYPES, Spans, end_of, failure_of, has_failed, is_open, kind_of, span_of, tokens_of
 
 GUESSED: Final = "judged by its topmost agent's span: the span above it has not arrived"
+CALLS: Final = ("model", "tool", "retriever", "reranker", "embedding")  # what an agent makes, and is not
 FAR: Final = "clock_far"  # the repair that says an event is dated where it cannot belong
 
 
@@ -24,8 +25,8 @@ def read_run(spans: Spans) -> dict[str, Any]:
     for event in top:
         fill(row, task=read.text(event.data, "task", read.TEXT_LIMIT), agent=_agent(event))
         fill(row, model=read.identity(event.data, "model"))
-    for event in standing[:1]:
-        fill(row, agent=read.identity(span_of(event), "name"))
+    if standing and kind_of(standing[0]) not in CALLS:
+        fill(row, agent=read.identity(span_of(standing[0]), "name"))
     for event in reversed(top):
         fill(row, answer=read.text(event.data, "answer", read.TEXT_LIMIT))
     if standing:

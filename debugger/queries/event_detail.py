@@ -17,6 +17,8 @@ LINE: Final = 80  # code points of a text that may stand among the short values
 MESSAGES: Final = "new_messages"
 TOLD_BY_SPANS: Final = ("span", MESSAGES)
 PROSE: Final = ("task", "answer", "text", "query", "arguments", "result", "detail", "error")
+UNKNOWN_TYPE: Final = "This type is not known here: it is kept and shown, nothing is derived from it."
+OWN_SEARCH: Final = "The application searched by itself."
 SHOWN_ELSEWHERE: Final = ("event_id", "run_id", "type")
 
 
@@ -75,9 +77,7 @@ def describe(event: JournalEvent) -> EventDetail:
     shown = {**lined, **({"data": pretty(rest)} if rest else {})}
     return EventDetail(
         event=event,
-        meaning=known.doc
-        if known
-        else "This type is not known here: it is kept and shown, nothing is derived from it.",
+        meaning=OWN_SEARCH if is_span and event.type == "hint.query" else known.doc if known else UNKNOWN_TYPE,
         occurred_at=moment(event.occurred_ns),
         envelope=tuple(envelope),
         texts=tuple(shown_text(name, text) for name, text in shown.items()),

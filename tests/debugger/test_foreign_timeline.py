@@ -361,7 +361,7 @@ def test_documents_of_its_own_searches_are_no_offered_hints(project: Project) ->
     send(project, [*agent_run(), span(9, parent=1, start=500, error="flushing failed")])
     head = page(client_of(project), "run-detail", TRACE)
     assert "offered hint" not in head and "runtime hints" not in head
-    assert "<b>3</b> documents found by itself" in head
+    assert "<b>3</b> documents found by its own searches" in head
     assert '<b class="bad">1</b> failed call<' in head
     summary = RunSummary.objects.get(run_id=TRACE)
     assert (summary.n_tools_failed, summary.n_offered) == (1, 0)
@@ -376,6 +376,8 @@ def test_the_panel_of_a_search_tells_inferred_from_reported(project: Project) ->
     assert "inferred: tool.failed" in panel
     assert f"?event={3:016x}" in panel
     assert panel.count(stages.DROP_REASONS["reranked_out"]) == 2
+    assert "3 found, 2 left out" in panel and "The application searched by itself." in panel
+    assert "offered" not in panel.partition("What happened")[0] and "Observation ran" not in panel
     kept = Activation.objects.values("trigger", "inferred_trigger").get()
     assert kept == {"trigger": "agent.search", "inferred_trigger": "tool.failed"}
 

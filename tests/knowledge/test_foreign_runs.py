@@ -44,6 +44,13 @@ def test_a_run_made_of_spans_has_its_facts() -> None:
     assert (run.n_activations, run.n_retrieved) == (1, 3)
 
 
+@pytest.mark.parametrize(("kind", "agent"), [("model", ""), ("tool", ""), ("chain", "nightly"), ("span", "nightly")])
+def test_a_lone_call_is_no_agent(kind: str, agent: str) -> None:
+    """A program that only calls a model has a run per call, and the call's name is nobody's."""
+    run = fold(span(1, kind, name="nightly", data={"model": "gpt-x"}))
+    assert (run.agent, run.status) == (agent, "completed")
+
+
 def test_documents_count_as_hints_once_one_of_them_was_put_into_a_request() -> None:
     """What an application found by itself was offered by nobody; it counts when the sender says what became of it."""
     quiet = fold(*agent_run())
