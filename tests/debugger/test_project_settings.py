@@ -203,6 +203,14 @@ def test_a_project_is_deleted_when_its_slug_is_typed(world: World) -> None:
     assert list(Project.objects.values_list("slug", flat=True)) == ["gamma"]
 
 
+def test_a_project_that_is_being_deleted_has_no_pages(world: World) -> None:
+    """Not even for somebody who becomes a member of it meanwhile."""
+    world.post("project-delete", {"slug": "alpha"})
+    client = Client()
+    client.force_login(make_person("late", Project.objects.get(slug="alpha")))
+    assert client.get(reverse("run-list", args=["alpha"])).status_code == 404
+
+
 def test_a_run_is_deleted_from_its_page(world: World) -> None:
     """The page after it says how many events went; the run and its rows are not there any more."""
     wrong = world.post("run-delete", {"slug": "alph"})

@@ -16,10 +16,13 @@ from django.test.utils import override_settings
 
 from ingest import journal
 from ingest.accept import accept_events
-from ingest.models import Batch, Event, Project, Reject, Run
+from ingest.deletion import delete_run
+from ingest.forgetting import MARK_DAYS, mark_of
+from ingest.models import Batch, Event, GoneRun, Project, Reject, Run
 from ingest.partitions import DROP_WAIT_MS, list_partitions
 from ingest.retention import apply_retention, first_kept_day
 from ingest.tasks import apply_retention as apply_retention_task
+from ingest.times import start_of
 from knowledge.models import Activation, Candidate, DayTotals, HintAnswer, RunSummary, TriggerTotals
 from tests.factories import make_person, make_project, send, typical_run
 from tests.ingest.aged import TODAY, age, age_lists, bodies, days_ago, n_events
@@ -291,6 +294,28 @@ def test_a_late_event_of_a_forgotten_run_is_a_new_run_that_says_what_it_lacks() 
     client.force_login(make_person("alice", project))
     page = client.get("/alpha/runs/r-1/").content.decode()
     assert "An earlier part of this run was forgotten by the project&#x27;s retention on" in page
+
+
+@pytest.mark.django_db
+def test_marks_of_gone_runs_tell_of_the_last_time_and_are_kept_for_a_while() -> None:
+    """A run that went twice has the mark of the second time; a mark older than MARK_DAYS says nothing to anybody."""
+    project = project_with("alpha", 7)
+    for run_id in ("r-1", "r-2", "r-3"):
+        sent(project, run_id, 10)
+    apply_retention(TODAY)
+    send(project, typical_run("r-1"))
+    delete_run(project.pk, "r-1")
+    marks = GoneRun.objects.filter(project=project)
+    reasons = dict(marks.values_list("digest", "reason"))
+    assert {bytes(digest): reason for digest, reason in reasons.items()} == {
+        mark_of("r-1"): "deleted",
+        mark_of("r-2"): "retention",
+        mark_of("r-3"): "retention",
+    }
+    for run_id, ago in (("r-2", MARK_DAYS + 1), ("r-3", MARK_DAYS - 1)):
+        marks.filter(digest=mark_of(run_id)).update(gone_at=start_of(days_ago(ago)))
+    apply_retention(TODAY)
+    assert {bytes(digest) for digest in marks.values_list("digest", flat=True)} == {mark_of("r-1"), mark_of("r-3")}
 
 
 @pytest.mark.django_db
