@@ -57,6 +57,12 @@ _HOLDOUT = {
     "share": need("number", "share of situations that are withheld", lowest=0, highest=1),
     "tokens": may("int", "tokens of the block that was drawn for", lowest=0),
 }
+# A sender of spans tells of the request in the event of its answer.
+_REQUEST = {
+    "n_kept": may("int", "as in model.requested, where the request is told with its answer", lowest=0),
+    "n_messages": may("int", "messages of the request", lowest=0),
+    "new_messages": may("array", "messages of the request, as in model.requested"),
+}
 _TERMINAL = {
     "reason": may("str", "why it ended"),
     "error": _ERROR,
@@ -133,12 +139,13 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "output_tokens": may("int", "as reported by the provider"),
             "model": may("str", "model that answered"),
             "finish_reason": may("str", "why the model stopped, in its provider's word"),
+            **_REQUEST,
         },
         {"duration_ms": 1310, "n_calls": 1, "text": ""},
     ),
     "model.failed": _type(
         "The model request failed.",
-        {"duration_ms": _DURATION, "error": _ERROR, "error_class": may("str", "its class")},
+        {"duration_ms": _DURATION, "error": _ERROR, "error_class": may("str", "its class"), **_REQUEST},
         {"error": "timeout", "duration_ms": 30000},
     ),
     "tool.requested": _type(

@@ -10,22 +10,21 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import Any, Final
 
+from contract.integers import INT64_MAX, INT64_MIN
 from contract.redaction_rules import ExtraRules
 from contract.secret_finders import FINDERS, Span
 from contract.secret_formats import name_kind
 from contract.secret_scan import SCAN
 from contract.secret_values import MARKED, MARKER, SCHEME, is_secret
 
-__all__ = ["MARKER", "holds_secret", "plain_texts", "redact", "redact_value"]
+__all__ = ["MARKER", "PLAIN_LENGTH", "holds_secret", "plain_texts", "redact", "redact_value"]
 
 # A removal can uncover another secret beside it; each round reads the text once.
 _ROUNDS: Final = 4
 _WRAPPED: Final = ("value", "stringValue", "string_value")
 # Names that promise no secret and hold none, known again without a look. Names with a secret are never remembered.
 _PLAIN_NAMES: Final = 4_096
-_PLAIN_LENGTH: Final = 128  # code points
-INT64_MIN: Final = -(2**63)
-INT64_MAX: Final = 2**63 - 1
+PLAIN_LENGTH: Final = 128  # code points
 _plain: Final[dict[str, None]] = {}
 
 
@@ -84,8 +83,8 @@ def redact_value(value: Any, extra: ExtraRules | None = None) -> tuple[Any, int]
 def plain_texts(value: Any, *, named: bool = False) -> list[str] | None:
     """Return all texts of a JSON value, with its names if `named`; None when that does not tell all of it.
 
-    That is so when a name promises a secret or is long, and for what a strict store of JSON cannot hold: an integer
-    beyond 64 bits, NaN, Infinity, a value of another type. One walk, and nothing here recurses.
+    That is so when a name promises a secret or is over PLAIN_LENGTH, and for what a strict store of JSON cannot hold:
+    an integer beyond 64 bits, NaN, Infinity, a value of another type. One walk, and nothing here recurses.
     """
     if type(value) is str:
         return [value]
@@ -129,7 +128,7 @@ def _are_plain(names: dict[Any, Any]) -> bool:
     for name in names:
         if name in _plain:
             continue
-        if type(name) is not str or len(name) > _PLAIN_LENGTH or name_kind(name) is not None or redact(name)[1]:
+        if type(name) is not str or len(name) > PLAIN_LENGTH or name_kind(name) is not None or redact(name)[1]:
             return False
         if len(_plain) >= _PLAIN_NAMES:
             _plain.clear()

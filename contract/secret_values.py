@@ -13,7 +13,8 @@ MARKED: Final = re.compile(r"\[REDACTED:[a-z_]{1,40}\]")
 SCHEME: Final = re.compile(r"(?i:(?P<one>bearer|basic|token|negotiate|apikey)|digest|aws4-hmac-sha256)[ ]{1,4}")
 
 _NAME: Final = 40  # a longer value is no name, whatever it ends in
-_SPELLED: Final = re.compile(r"[^\W\d]++(?:[.\-:>$][^\W\d]++)*+")  # what may be the name of another secret: no digit in it
+# What may be the name of another secret: no digit in it.
+_SPELLED: Final = re.compile(r"[^\W\d]++(?:[.\-:>$][^\W\d]++)*+")
 _NO_SECRET: Final = frozenset(
     (
         "none", "null", "nil", "true", "false", "undefined", "empty", "missing", "required", "optional", "invalid",

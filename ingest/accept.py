@@ -22,7 +22,7 @@ from ingest.errors import IngestError, refusal_of
 from ingest.fold_queue import fold_queue
 from ingest.models import Batch, Project
 from ingest.times import to_nanoseconds
-from ingest.wire import WireLimits, inflate, parse_events
+from ingest.wire import WireLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,6 @@ class Sender:
     project_id: int
     source: str
     api_key_id: int | None = None
-
-
-def accept_body(project_id: int, body: bytes, content_encoding: str, *, api_key_id: int | None = None) -> AcceptResult:
-    """Accept a request body `{"events": […]}`. Raises IngestError when nothing of it can be decoded."""
-    bounds = limits()
-    events = parse_events(inflate(body, content_encoding, bounds.max_body_bytes), bounds)
-    return accept_events(project_id, events, api_key_id=api_key_id)
 
 
 def accept_events(

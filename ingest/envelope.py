@@ -12,11 +12,12 @@ from typing import Any, Final
 import orjson
 
 from contract.events import ENVELOPE_FIELDS, ID_FIELDS, ID_LIMIT, INTEGER_FIELDS, REQUIRED_FIELDS, check_data
-from contract.redaction import holds_secret, plain_texts, redact, redact_value
+from contract.integers import INT64_MAX
+from contract.redaction import PLAIN_LENGTH, holds_secret, plain_texts, redact, redact_value
 from contract.redaction_rules import ExtraRules
 from ingest.errors import IngestError
 from ingest.model_requests import MESSAGE_TYPES, MessageBody, split_messages
-from ingest.repair import INT64_MAX, Repairs, clean_text, clean_value, cut_to_size
+from ingest.repair import Repairs, clean_text, clean_value, cut_to_size
 from ingest.times import NS_PER_SECOND, parse_rfc3339, parse_unix_nano
 from ingest.wire import WireLimits
 
@@ -216,6 +217,8 @@ def _text_as_it_is(
     ids: dict[str, str | None], data: dict[str, Any], limits: WireLimits, extra: ExtraRules | None
 ) -> bytes | None:
     """Return `data` as JSON when nothing of the event needs a change, as is nearly always; None may only mean doubt."""
+    if limits.max_key_bytes < 4 * PLAIN_LENGTH:
+        return None
     texts = plain_texts(data, named=extra is not None)
     if texts is None:
         return None

@@ -25,6 +25,19 @@ COPY_NEW: Final = (
     f"COPY ingest_event (project_id, run_day, arrival, received_at, {', '.join(DRAFT_COLUMNS)}) FROM STDIN"
 )
 
+# Each event is looked up by itself, and asked for in the order of the primary key: a new day's partition has no
+# statistics, and from none the planner would read the partition for a join, or the whole run through the other index.
+STORED_DIGESTS: Final = """
+SELECT given.run_id, given.event_id, kept.digest
+FROM unnest(%s::text[], %s::text[]) AS given(run_id, event_id)
+CROSS JOIN LATERAL (
+    SELECT event_id, digest FROM ingest_event
+    WHERE project_id = %s AND run_day = %s AND run_id = given.run_id AND event_id >= given.event_id
+    ORDER BY event_id LIMIT 1
+) kept
+WHERE kept.event_id = given.event_id
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class RunPlace:
@@ -125,11 +138,7 @@ def lock_runs(project_id: int, run_ids: Iterable[str], today: date) -> dict[str,
 def stored_digests(
     project_id: int, places: Mapping[str, RunPlace], identities: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], bytes]:
-    """Return the digests of those (run_id, event_id) that are stored already. The caller holds the runs' locks.
-
-    Each is looked up in the primary key by itself: a join would be planned from the statistics of a new day's
-    partition, which has none, and read the whole of it.
-    """
+    """Return the digests of those (run_id, event_id) that are stored already. The caller holds the runs' locks."""
     by_day: dict[date, list[tuple[str, str]]] = {}
     for identity in identities:
         place = places[identity[0]]
@@ -138,18 +147,8 @@ def stored_digests(
     found: dict[tuple[str, str], bytes] = {}
     with connection.cursor() as cursor:
         for run_day, wanted in by_day.items():
-            cursor.execute(
-                """
-                SELECT given.run_id, given.event_id, kept.digest
-                FROM unnest(%s::text[], %s::text[]) AS given(run_id, event_id)
-                CROSS JOIN LATERAL (
-                    SELECT digest FROM ingest_event
-                    WHERE project_id = %s AND run_day = %s AND run_id = given.run_id AND event_id = given.event_id
-                    LIMIT 1
-                ) kept
-                """,
-                [[run_id for run_id, _ in wanted], [event_id for _, event_id in wanted], project_id, run_day],
-            )
+            run_ids, event_ids = [run_id for run_id, _ in wanted], [event_id for _, event_id in wanted]
+            cursor.execute(STORED_DIGESTS, [run_ids, event_ids, project_id, run_day])
             found.update({(run_id, event_id): bytes(digest) for run_id, event_id, digest in cursor.fetchall()})
     return found
 

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from contract.events import ID_LIMIT
+from contract.integers import INT64_MAX
 from ingest import openapi
 from ingest.errors import IngestError
 from ingest.event_pages import read_page
@@ -16,7 +17,6 @@ from ingest.machine_view import MachineView, key_of
 from ingest.messages import rebuild_request
 from ingest.models import Run
 from ingest.parameters import Parameters, is_text
-from ingest.repair import INT64_MAX
 
 PAGE_SIZE: Final = 500  # events of one answer unless the caller asks for fewer
 MOST_TYPES: Final = 50

@@ -6,11 +6,12 @@ from typing import Any, Final
 from django.conf import settings
 
 from contract.events import EVENT_TYPES, ID_FIELDS, ID_LIMIT, INTEGER_FIELDS, REQUIRED_FIELDS, TIME_FIELDS
+from contract.integers import INT64_MAX, INT64_MIN
 from ingest.limits import all_limits
 from ingest.openapi import COUNT, EVENT_EXAMPLE, MOMENT, NULLABLE_TEXT, page_of, ref
 from ingest.repair import REPAIRS
 
-INT64: Final = {"minimum": -(2**63), "maximum": 2**63 - 1}
+INT64: Final = {"minimum": INT64_MIN, "maximum": INT64_MAX}
 INTRODUCTION: Final = """Telemetry in, hints out, runs and their chains back.
 
 Send a key of the project as `Authorization: Bearer tk_…`; its scopes say what it may do: `ingest`, `observe`, `read`.
@@ -32,7 +33,7 @@ def event_schema() -> dict[str, Any]:
         properties[name] = {**text, "minLength": 1} if name in required else {**text, "nullable": True}
     properties["type"]["description"] = f"one of {', '.join(EVENT_TYPES)}; any other is stored and shown"
     properties |= {
-        name: {"type": "integer", "minimum": 0, "maximum": 2**63 - 1, "nullable": True} for name in INTEGER_FIELDS
+        name: {"type": "integer", "minimum": 0, "maximum": INT64_MAX, "nullable": True} for name in INTEGER_FIELDS
     }
     for name in TIME_FIELDS:
         properties[name] = {

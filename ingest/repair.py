@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import orjson
 
+from contract.integers import INT64_MAX, INT64_MIN
+
 REPAIRS: Final[dict[str, str]] = {
     "nul": "a NUL character was replaced by U+FFFD",
     "surrogate": "half a surrogate pair, or a byte that is no UTF-8, was replaced by U+FFFD",
@@ -29,8 +31,6 @@ REPAIRS: Final[dict[str, str]] = {
 
 NESTING_MARKER: Final = "[nested deeper than {limit} levels]"
 CUT_MARKER: Final = "… [cut: {total} characters in all]"
-INT64_MIN: Final = -(2**63)
-INT64_MAX: Final = 2**63 - 1
 REPLACEMENT: Final = "\ufffd"
 CUT_FLOOR: Final = 256  # bytes of JSON a cut text keeps at least, marker included
 _MARKER_ROOM: Final = 64

@@ -9,9 +9,12 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Final
 
+from contract.integers import INT64_MAX, INT64_MIN
+
 NS_PER_SECOND: Final = 1_000_000_000
-NS_MIN: Final = -(2**63)
-NS_MAX: Final = 2**63 - 1
+NS_MIN: Final = INT64_MIN
+NS_MAX: Final = INT64_MAX
+LONGEST_NS: Final = 366 * 86_400 * NS_PER_SECOND  # what is said to last longer has a wrong end
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

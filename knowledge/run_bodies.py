@@ -12,10 +12,9 @@ from rest_framework import serializers
 from contract import stages
 from ingest.models import Run
 from ingest.path_ids import segment
-from ingest.times import rfc3339
+from ingest.times import LONGEST_NS, rfc3339
 from knowledge.draws import draw_in_words
 from knowledge.models import Activation, Candidate
-from knowledge.spans import LONGEST_NS
 
 LISTED: Final = (
     "status", "status_reason", "task", "agent", "model", "parent_run_id", "team_root", "n_turns", "n_tool_calls",

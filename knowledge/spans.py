@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ingest.journal import JournalEvent
+from ingest.times import LONGEST_NS
 from knowledge import event_data as read
 from knowledge.calls import tool_names
 from knowledge.forest import Forest, plant
@@ -24,7 +25,6 @@ WHOLE_TYPES: Final = (
 )  # fmt: skip
 KINDS: Final = {"run": "agent", "model": "model", "tool": "tool", "hint": "retriever"}
 ENCLOSING: Final = ("agent", "tool", "model", "retriever")  # kinds that say what is done inside them
-LONGEST_NS: Final = 366 * 86_400 * 1_000_000_000  # a span said to last longer has a wrong end
 
 
 def is_span(event: JournalEvent) -> bool:

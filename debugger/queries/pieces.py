@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from knowledge.spans import LONGEST_NS
+from ingest.times import LONGEST_NS
 
 # Tones are the class names the style sheet knows; an unknown word gets none.
 Tone = str

@@ -20,8 +20,9 @@ from debugger.queries.row_words import group_words
 from debugger.queries.rows import NS, Axis, Row
 from debugger.queries.span_times import LATE_NS, TOLD, WRONG_CLOCK, end_mark, has_wrong_clock, span_times
 from ingest.journal import JournalEvent
+from ingest.times import LONGEST_NS
 from knowledge.models import Activation, Candidate
-from knowledge.spans import LONGEST_NS, is_whole
+from knowledge.spans import is_whole
 
 WINDOW: Final = 300  # rows sent at once
 # Whole seconds an axis of a run in progress may end at, so that bars keep still between updates.

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from contract.integers import INT64_MAX
 from debugger.access import get_project_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest
 from debugger.queries.deliveries import DAYS, describe_deliveries
@@ -18,7 +19,6 @@ from debugger.views.refusals import looking_on
 from ingest.authentication import SCOPES, create_key, revoke_key, set_events_per_minute
 from ingest.models import ApiKey, Project
 from ingest.parameters import INT32_MAX
-from ingest.repair import INT64_MAX
 
 SCOPE_WORDS = {
     "ingest": "send events",

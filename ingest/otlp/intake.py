@@ -1,6 +1,7 @@
-"""Turns the body of an OTLP request into drafts for the write path and a list of what is refused. Pure but for repair.
+"""Turns the body of an OTLP request into drafts for the write path and a list of what is refused.
 
-The body is decoded once and counted before it is read, so that limits and quotas come before the work.
+Pure, but for the log of a fault of ours. The body is decoded once and counted before it is read, so that limits and
+quotas come before the work.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Decides which event each log record of an OTLP request becomes. Pure.
+"""Decides which event each log record of an OTLP request becomes. Pure, but for the log of a fault of ours.
 
 A record has no id of its own, so its event id is a hash of all it says: a repeated delivery is known, and equal
 records of one request are counted apart. A record of no trace belongs to no run and is refused. (Seed 001 §7.3, §13.)
@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from contract.integers import INT64_MAX
 from contract.redaction_rules import ExtraRules
 from ingest.envelope import SentEvent
 from ingest.errors import IngestError, refusal_of
 from ingest.otlp.origins import Origins
 from ingest.otlp.own_attributes import NO_IDS, run_id_of, take_own
 from ingest.otlp.records import Refused, SentLog
-from ingest.repair import INT64_MAX, Repairs
+from ingest.repair import Repairs
 
 
 def map_logs(

@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-from ingest.otlp.semconv import Taking, as_text, from_json
+from ingest.otlp.semconv import FINISH, Taking, as_text, from_json
 
 Message = dict[str, Any]
 
@@ -69,6 +69,17 @@ def take_raw_request(taking: Taking, sent: list[Message]) -> None:
     request[name] = f"[{len(listed)} messages, kept apart]"
     taking.attributes["input.value"] = as_text(request)
     taking.moved["new_messages"] = ", ".join([*filter(None, [taking.moved.get("new_messages")]), f"input.value.{name}"])
+
+
+def note_finish(taking: Taking, answered: list[Message]) -> None:
+    """Take why the model stopped: as the span says it, else as its answers do."""
+    reasons = taking.attributes.get(FINISH[0])
+    if isinstance(reasons, list):
+        taking.attributes[FINISH[0]] = ", ".join(as_text(reason) for reason in reasons)
+    if taking.text("finish_reason", FINISH) is None:
+        told = [message["finish_reason"] for message in answered if message.get("finish_reason")]
+        if told:
+            taking.data["finish_reason"] = ", ".join(told)
 
 
 def _take_flat(taking: Taking) -> tuple[list[Message], list[Message]]:

@@ -15,6 +15,7 @@ from ingest.model_requests import MessageBody
 from ingest.otlp.records import Origin
 from ingest.repair import Repairs, clean_value
 
+# Bounds of what is kept beside the events, whatever is set for these.
 MAX_NESTING = 60  # levels of a resource's attributes
 MAX_KEY_BYTES = 512
 

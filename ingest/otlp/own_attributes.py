@@ -7,11 +7,11 @@ kvlist) and `temporality.data.<key>` its data. What they say is checked like a n
 from typing import Any, Final
 
 from contract.events import ID_FIELDS, ID_LIMIT, INTEGER_FIELDS
+from contract.integers import INT64_MAX
 from ingest.errors import IngestError
 from ingest.otlp.attributes import json_integer
 from ingest.otlp.records import bad
 from ingest.otlp.semconv import from_json
-from ingest.repair import INT64_MAX
 
 PREFIX: Final = "temporality."
 NO_IDS: Final[dict[str, str | None]] = dict.fromkeys(ID_FIELDS)

@@ -12,13 +12,14 @@ from typing import Any, Final
 import orjson
 
 from contract.events import ID_LIMIT
-from ingest.repair import INT64_MAX, Repairs, clean_value
+from contract.integers import INT64_MAX
+from ingest.repair import Repairs, clean_value
 
 KINDS: Final = (
     "agent", "chain", "model", "tool", "retriever", "reranker", "embedding", "guardrail", "evaluator", "mcp", "span",
 )  # fmt: skip
 MAX_NESTING: Final = 64  # levels kept of a structure that becomes text and cannot be written as it is
-MAX_KEY_BYTES: Final = 512
+MAX_KEY_BYTES: Final = 512  # of its keys; the event it stands in has limits that are set
 # A span of these kinds without a parent is the run itself.
 RUN_KINDS: Final = ("agent", "chain")
 

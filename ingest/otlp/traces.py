@@ -1,4 +1,4 @@
-"""Decides which event each span of an OTLP request becomes. Pure.
+"""Decides which event each span of an OTLP request becomes. Pure, but for the log of a fault of ours.
 
 One ended span is one event under its span id; a span that has not ended is another, so that the finished copy finds
 its place free. What a mapped field does not hold stays beside it in `data.span`. (Seed 001 §7.3, §13.)
@@ -8,24 +8,25 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from contract.events import ID_LIMIT
+from contract.integers import INT64_MAX
 from contract.redaction_rules import ExtraRules
 from ingest.envelope import SentEvent
 from ingest.errors import refusal_of
 from ingest.otlp import semconv
 from ingest.otlp.documents import take_documents, take_listed
-from ingest.otlp.messages import Message, read_messages, take_messages, take_raw_request
+from ingest.otlp.messages import Message, note_finish, read_messages, take_messages, take_raw_request
 from ingest.otlp.origins import Origins, ToldOrigin
 from ingest.otlp.own_attributes import NO_IDS, run_id_of, take_own
 from ingest.otlp.records import SPAN_KINDS, STATUSES, Refused, SentSpan
 from ingest.otlp.semconv import RUN_KINDS, Taking, kind_of
-from ingest.repair import INT64_MAX, Repairs
+from ingest.repair import Repairs
+from ingest.times import LONGEST_NS
 
 SEARCHED_BY_THE_AGENT: Final = "agent.search"  # a search of the application's own: nobody said what caused it
 UNNAMED_SEARCH: Final = "external"  # in place of an algorithm's version when the scope has no name
 _SERVER: Final = 2
 _UNSET, _OK, _ERROR = range(3)
 _YEAR_2000_NS: Final = 946_684_800 * 1_000_000_000
-_LONGEST_NS: Final = 366 * 86_400 * 1_000_000_000  # a longer span is a wrong clock, and is not summed
 
 Mapper = Callable[[SentSpan, Taking, dict[str, "str | None"], str], str]
 
@@ -138,7 +139,7 @@ def _clamped(time_ns: int, name: str, told: dict[str, Any], repairs: Repairs) ->
 def _note_duration(span: SentSpan, data: dict[str, Any], state: str) -> None:
     """Add the duration when the clocks can be believed: a nonsense one would ruin every average it is in."""
     length = span.end_ns - span.start_ns
-    if state != "open" and span.start_ns >= _YEAR_2000_NS and 0 <= length <= _LONGEST_NS:
+    if state != "open" and span.start_ns >= _YEAR_2000_NS and 0 <= length <= LONGEST_NS:
         data["duration_ms"] = length / 1_000_000
 
 
@@ -152,6 +153,13 @@ def _error(span: SentSpan, taking: Taking) -> tuple[str, str]:
     error_class = named if named is not None else raised.get("exception.type")
     text = span.status_message or raised.get("exception.message") or ""
     return semconv.as_text(error_class or ""), semconv.as_text(text)
+
+
+def _note_error(span: SentSpan, taking: Taking) -> None:
+    error_class, text = _error(span, taking)
+    taking.data["error"] = text or error_class
+    if error_class:
+        taking.data["error_class"] = error_class
 
 
 def _run(span: SentSpan, taking: Taking, ids: dict[str, str | None], state: str) -> str:
@@ -170,10 +178,7 @@ def _run(span: SentSpan, taking: Taking, ids: dict[str, str | None], state: str)
     if span.parent_id is not None:
         return _other(span, taking, ids, state)
     if state == "failed":
-        error_class, text = _error(span, taking)
-        data["error"] = text or error_class
-        if error_class:
-            data["error_class"] = error_class
+        _note_error(span, taking)
     return {"open": "run.started", "failed": "run.failed"}.get(state, "run.completed")
 
 
@@ -192,7 +197,7 @@ def _model(span: SentSpan, taking: Taking, ids: dict[str, str | None], state: st
     taking.number("cached_tokens", semconv.CACHED_TOKENS)
     taking.number("reasoning_tokens", semconv.REASONING_TOKENS)
     sent, answered = take_messages(taking, span.events)
-    _note_finish(taking, answered)
+    note_finish(taking, answered)
     mime = taking.attributes.get("input.mime_type")
     if sent:
         taking.repeated("new_messages", "input.value", sent[-1]["text"])
@@ -217,21 +222,8 @@ def _model(span: SentSpan, taking: Taking, ids: dict[str, str | None], state: st
     data["new_messages"] = sent
     _note_duration(span, data, state)
     if state == "failed":
-        error_class, text = _error(span, taking)
-        data["error"] = text or error_class
-        if error_class:
-            data["error_class"] = error_class
+        _note_error(span, taking)
     return {"open": "model.requested", "failed": "model.failed"}.get(state, "model.completed")
-
-
-def _note_finish(taking: Taking, answered: list[Message]) -> None:
-    reasons = taking.attributes.get(semconv.FINISH[0])
-    if isinstance(reasons, list):
-        taking.attributes[semconv.FINISH[0]] = ", ".join(semconv.as_text(reason) for reason in reasons)
-    if taking.text("finish_reason", semconv.FINISH) is None:
-        told = [message["finish_reason"] for message in answered if message.get("finish_reason")]
-        if told:
-            taking.data["finish_reason"] = ", ".join(told)
 
 
 def _tool(span: SentSpan, taking: Taking, ids: dict[str, str | None], state: str) -> str:
@@ -290,10 +282,7 @@ def _reranker(span: SentSpan, taking: Taking, ids: dict[str, str | None], state:
 def _other(span: SentSpan, taking: Taking, ids: dict[str, str | None], state: str) -> str:
     _note_duration(span, taking.data, state)
     if state == "failed":
-        error_class, text = _error(span, taking)
-        taking.data["error"] = text or error_class
-        if error_class:
-            taking.data["error_class"] = error_class
+        _note_error(span, taking)
     return "span"
 
 

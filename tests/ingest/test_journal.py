@@ -216,3 +216,30 @@ def test_accepting_inside_another_transaction_ends_with_that_one(project: Projec
     with transaction.atomic():
         accept_events(project.pk, [event(1)])
     assert Event.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_known_events_are_looked_up_by_their_key_on_a_new_day(project: Project) -> None:
+    """A day without statistics is read by event ids alone: neither the whole partition nor the whole run."""
+    day = FAR_DAY + timedelta(days=1)
+    journal.ensure_partitions([day])
+    accept_events(project.pk, [event(number) for number in range(1, 501)])
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE ingest_event SET run_day = %s", [day])
+        cursor.execute(
+            f"EXPLAIN (ANALYZE, BUFFERS OFF) {journal.STORED_DIGESTS}", [["r-1"], ["r-1:7"], project.pk, day]
+        )
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+    assert f"using {journal.partition_name(day)}_pkey" in plan
+    assert "rows=500" not in plan and "Rows Removed by Filter: 4" not in plan
+
+
+@pytest.mark.django_db
+def test_ids_that_begin_alike_are_told_apart(project: Project) -> None:
+    """What is known is exactly what was stored, whatever stands beside it in the order of ids."""
+    stored = [event(0, event_id=name) for name in ("a", "a:1", "a:10", "b", "é", "\U0001f600")]
+    accept_events(project.pk, [*stored, event(0, "r-2", event_id="a:2")])
+    place = journal.lock_runs(project.pk, ["r-1", "r-2"], timezone.now().date())
+    asked = [("r-1", name) for name in ("a", "a:", "a:1", "a:2", "a:100", "b", "c", "é", "\U0001f600", "~")]
+    found = journal.stored_digests(project.pk, place, [*asked, ("r-2", "a:2"), ("r-2", "a:1")])
+    assert set(found) == {("r-1", one["event_id"]) for one in stored} | {("r-2", "a:2")}
