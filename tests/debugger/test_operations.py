@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from debugger.embedded.sockets import free_port
+from debugger.queries.lag import MOST_WAITING, FoldLag
 from debugger.queries.operations import DAYS_SQL, INTAKE_SQL, MOST_ROWS, size_words
 from debugger.versions import redaction_version, versions
 from ingest.accept import accept_events
@@ -186,3 +187,10 @@ def test_its_counts_come_from_indexes(alpha: Project) -> None:
 def test_sizes_have_units(n_bytes: int, words: str) -> None:
     """From bytes to terabytes."""
     assert size_words(n_bytes) == words
+
+
+def test_a_lag_that_was_not_counted_to_its_end_says_so() -> None:
+    """As many runs as are counted at most: there may be more, and the page says `more than`."""
+    counted = {"n_events": 9, "oldest_seconds": 1.0}
+    assert FoldLag(n_runs=MOST_WAITING, **counted).is_capped
+    assert not FoldLag(n_runs=MOST_WAITING - 1, **counted).is_capped
