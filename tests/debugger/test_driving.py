@@ -296,6 +296,7 @@ def test_a_looker_on_sees_and_does_not_act(waiting: Waiting) -> None:
     """A person of the project's viewers gets no form, and a POST is refused with its reason."""
     panel = waiting.get("vera")
     assert "deploy" in text(panel)
+    assert "Waiting for a member who may answer" in text(panel) and "for you" not in text(panel)
     assert "<form" not in panel.content.decode()
     for name in ("run-answer", "run-cancel"):
         for htmx in (True, False):
