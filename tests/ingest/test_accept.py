@@ -1,6 +1,7 @@
 """The write path: identity, arrival numbers, partial acceptance, conflicts, racing writers, isolation."""
 
 import hashlib
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -255,7 +256,7 @@ def test_writers_that_send_what_the_other_names_do_not_block_each_other() -> Non
 
 def await_blocked(number: int) -> None:
     """Wait until that many connections wait for a lock."""
-    deadline = time.monotonic() + 20
+    pause, deadline = threading.Event(), time.monotonic() + 20
     while time.monotonic() < deadline:
         with connection.cursor() as cursor:
             cursor.execute(
@@ -264,5 +265,5 @@ def await_blocked(number: int) -> None:
             )
             if cursor.fetchone()[0] >= number:
                 return
-        time.sleep(0.02)
+        pause.wait(0.02)
     raise AssertionError(f"not {number} connections wait")
