@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from contract.redaction import redact
 from ingest.otlp.records import bad
 from ingest.repair import NESTING_MARKER, BigInteger
 
@@ -38,7 +39,7 @@ def plain_value(value: Any, words: list[str], depth: int) -> Any:
         return None
     inner = getattr(value, which)
     if which == "bytes_value":
-        return base64.b64encode(inner).decode()
+        return _bytes(inner, words)
     if which not in ("array_value", "kvlist_value"):
         return inner
     if depth >= MAX_LEVELS:
@@ -82,7 +83,7 @@ def plain_json_value(value: object, words: list[str], place: str, depth: int = 0
             return _json_double(inner, place)
         if not (isinstance(inner, bool) if name == "boolValue" else is_text(inner)):
             raise bad("bad_attributes", place, f"has a {name} of another type")
-        return inner
+        return inner if name != "bytesValue" else _sent_bytes(str(inner), words)
     return None
 
 
@@ -123,6 +124,29 @@ def _json_container(name: str, inner: object, words: list[str], place: str, dept
     if not isinstance(values, list):
         raise bad("bad_attributes", place, 'has an arrayValue that is no {"values": […]}')
     return [plain_json_value(item, words, place, depth) for item in values]
+
+
+def _bytes(raw: bytes, words: list[str]) -> str:
+    """Return bytes as base64. Of a text that was sent as bytes its secrets go before, for base64 would hide them."""
+    try:
+        clean, n_secrets = redact(raw.decode())
+    except UnicodeDecodeError:
+        n_secrets = 0
+    if n_secrets:
+        words.append("redacted")
+        raw = clean.encode()
+    return base64.b64encode(raw).decode()
+
+
+def _sent_bytes(text: str, words: list[str]) -> str:
+    """Return the base64 of OTLP/JSON as sent unless a secret is in it; what is no base64 stays text."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except ValueError:
+        return text
+    before = len(words)
+    told = _bytes(raw, words)
+    return told if len(words) > before else text
 
 
 def _json_double(value: object, place: str) -> float:

@@ -8,11 +8,13 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
+from contract.redaction import redact
 from contract.text import clip
 from ingest.otlp.messages import MAX_INDEX_DIGITS
 from ingest.otlp.semconv import Taking, as_text, from_json
 
 TEXT_LIMIT: Final = 4_000  # code points of one document's text
+_MARGIN: Final = 8_192  # code points read beyond it, where a secret across the cut may end
 _FIELDS: Final = {"id": "id", "content": "text", "score": "score", "metadata": "metadata"}
 _FLAT: Final = re.compile(
     r"(retrieval\.documents|reranker\.input_documents|reranker\.output_documents)"
@@ -72,8 +74,19 @@ def _told(field: str, value: Any) -> Any:
     if field == "id":
         return as_text(value)
     if field == "text":
-        return clip(as_text(value), TEXT_LIMIT)
+        return _clipped(as_text(value))
     if field == "metadata":
         parsed = from_json(value)
         return value if parsed is None else parsed
     return value
+
+
+def _clipped(text: str) -> str:
+    """Return the text within the limit. A secret across the cut goes first: nothing would know its first half."""
+    if len(text) <= TEXT_LIMIT:
+        return text
+    cut = clip(text, TEXT_LIMIT)
+    clean, n_secrets = redact(text[: TEXT_LIMIT + _MARGIN])
+    if not n_secrets or redact(cut)[1] == n_secrets:
+        return cut  # what it holds is whole, and goes and is flagged with the event's other secrets
+    return clip(clean + text[TEXT_LIMIT + _MARGIN :], TEXT_LIMIT)

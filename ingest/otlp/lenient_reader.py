@@ -29,6 +29,7 @@ T = TypeVar("T", SentSpan, SentLog)
 _LATER: Final = frozenset(
     (("AnyValue", "array_value"), ("AnyValue", "kvlist_value"), ("ScopeSpans", "spans"), ("ScopeLogs", "log_records"))
 )
+_FOUND: Final = {"traces": "spans", "logs": "log records"}
 _IDS: Final = frozenset(("trace_id", "span_id", "parent_span_id"))
 
 
@@ -79,8 +80,11 @@ def _read(
         document = _document(whole.FromString(body))
     except DecodeError:
         raise broken(signal.name) from None
-    digests, undecoded = _decode_records(document, signal, one)
+    digests, undecoded, is_foreign = _decode_records(document, signal, one)
     found = read(document)
+    if is_foreign and not found.records:
+        other = json_reader.LOGS if signal is json_reader.TRACES else json_reader.TRACES
+        raise wrong_signal(signal.name, _FOUND[other.name], other.path)
     if undecoded and len(undecoded) == found.n_sent:
         raise broken(signal.name)
     for record in found.records:
@@ -94,8 +98,14 @@ def _told(item: Refused) -> Refused:
     return Refused(item.index, "bad_protobuf", "the record is broken: its bytes are no valid protobuf message")
 
 
-def _decode_records(document: dict[str, Any], signal: json_reader.Signal, one: Any) -> tuple[list[bytes], set[int]]:
-    """Replace the bytes of each record by its JSON shape; return all digests, and the places of broken records."""
+def _decode_records(
+    document: dict[str, Any], signal: json_reader.Signal, one: Any
+) -> tuple[list[bytes], set[int], bool]:
+    """Replace the bytes of each record by its JSON shape.
+
+    Returns all digests, the places of broken records, and whether a record looks like one of the other signal.
+    """
+    is_foreign = False
     digests: list[bytes] = []
     undecoded: set[int] = set()
     for group in document.get(signal.groups, ()):
@@ -105,20 +115,19 @@ def _decode_records(document: dict[str, Any], signal: json_reader.Signal, one: A
                 try:
                     record = one.FromString(raw)
                     records[place] = _document(record)
-                    _check_signal(record, signal)
+                    is_foreign = is_foreign or _is_foreign(record, signal)
                 except DecodeError:
                     records[place] = None
                     undecoded.add(len(digests))
                 digests.append(digest_of(raw))
-    return digests, undecoded
+    return digests, undecoded, is_foreign
 
 
-def _check_signal(record: Any, signal: json_reader.Signal) -> None:
+def _is_foreign(record: Any, signal: json_reader.Signal) -> bool:
     """A record of the other signal has neither a whole trace id nor a time where this signal has them."""
-    if signal is json_reader.TRACES and not record.trace_id and not record.span_id and not record.start_time_unix_nano:
-        raise wrong_signal("traces", "log records", "/v1/logs")
-    if signal is json_reader.LOGS and len(record.trace_id) not in (0, 16) and not record.time_unix_nano:
-        raise wrong_signal("logs", "spans", "/v1/traces")
+    if signal is json_reader.TRACES:
+        return not (record.trace_id or record.span_id or record.start_time_unix_nano)
+    return len(record.trace_id) not in (0, 16) and not record.time_unix_nano
 
 
 def _document(message: Any, depth: int = 0) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Hostile and broken OTLP: each costs itself at most, in both encodings, and what is stored says what was repaired."""
 
+import base64
 import json
 import struct
 from typing import Any
@@ -534,3 +535,32 @@ def test_one_span_of_a_wrong_wire_type_costs_no_other(sender: OtlpSender) -> Non
     assert answer.status == 200
     assert int(answer.success("traces")["partialSuccess"]["rejectedSpans"]) == 1
     assert len(sender.stored()) == 2
+
+
+def test_an_empty_record_beside_a_poisoned_one_costs_no_other(sender: OtlpSender) -> None:
+    """Read a second time as well, only a request without one readable span is taken for one of the other signal."""
+    poisoned = span(2, name="POISON").SerializeToString().replace(b"POISON", b"POIS\xffN")
+    answer = sender.send("traces", request_of(span(1).SerializeToString(), poisoned, b""))
+    assert int(answer.success("traces")["partialSuccess"]["rejectedSpans"]) == 1
+    assert len(sender.stored()) == 2
+
+
+@BOTH
+@pytest.mark.parametrize("before", [3_940, 3_960, 3_975, 4_000])
+def test_a_secret_across_the_cut_of_a_document_leaves_no_half(sender: OtlpSender, media_type: str, before: int) -> None:
+    """Nothing would know its first half for a secret; one that is whole goes as anywhere, and is flagged."""
+    text = "a" * (before - 1) + " " + SECRETS[0] + " b" * 300
+    named = {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": text}
+    sender.send("traces", traces(span(1, attributes=named), span(2, attributes={**named, "k": SECRETS[0]})), media_type)
+    assert SECRETS[0][:8] not in json.dumps(sender.one(1).data)
+    assert sender.one(2).repairs == ["redacted"]
+
+
+@BOTH
+def test_a_secret_sent_as_bytes_is_redacted(sender: OtlpSender, media_type: str) -> None:
+    """Base64 would hide it; bytes that are no text, and text without a secret, stay as they are."""
+    sent = {"a": f"token {SECRETS[0]}".encode(), "b": b"\xff\x00", "c": b"plain"}
+    assert sender.send("traces", traces(span(1, attributes=sent)), media_type).success("traces") == {}
+    kept = {key: base64.b64decode(text) for key, text in sender.one(1).data["span"]["attributes"].items()}
+    assert kept == {**sent, "a": b"token [REDACTED:github_token]"}
+    assert sender.one(1).repairs == ["redacted"]
