@@ -180,6 +180,7 @@ SPECTACULAR_SETTINGS = {
 INGEST_MAX_EVENTS = env_int("INGEST_MAX_EVENTS", 1_000, 1)  # events in one request
 INGEST_MAX_SPANS = env_int("INGEST_MAX_SPANS", 10_000, 1)  # spans or log records in one OTLP request
 INGEST_MAX_BODY_BYTES = env_int("INGEST_MAX_BODY_BYTES", 8 * 1024 * 1024, 1)  # bytes, after decompression
+INGEST_BYTES_AT_ONCE = env_int("INGEST_BYTES_AT_ONCE", 8 * 1024 * 1024, 1)  # bytes of bodies one process reads at once
 INGEST_MAX_EVENT_BYTES = env_int("INGEST_MAX_EVENT_BYTES", 256 * 1024, 1)  # bytes of one event; longer strings are cut
 INGEST_BODY_SECONDS = env_int("INGEST_BODY_SECONDS", 30, 1)  # seconds a request's head may take, and its body
 INGEST_SLOW_SENDERS = env_int("INGEST_SLOW_SENDERS", 4)  # those over 1 s late that a web process waits for

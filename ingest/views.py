@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from contract.events import EVENT_TYPES, json_schema
 from ingest import openapi, openapi_shapes, quota
 from ingest.accept import accept_events, limits
+from ingest.at_once import reading
 from ingest.bodies import read_body
 from ingest.machine_view import MachineView, OpenView, key_of
 from ingest.wire import check_media_type, inflate, parse_events
@@ -46,9 +47,11 @@ class EventsView(MachineView):
         check_media_type(request.headers.get("Content-Type", ""))
         body = read_body(request, bounds.max_body_bytes)
         quota.check(key, 0)
-        events = parse_events(inflate(body, request.headers.get("Content-Encoding", ""), bounds.max_body_bytes), bounds)
-        quota.check(key, len(events))
-        result = accept_events(key.project_id, events, api_key_id=key.pk)
+        body = inflate(body, request.headers.get("Content-Encoding", ""), bounds.max_body_bytes)
+        with reading(body):
+            events = parse_events(body, bounds)
+            quota.check(key, len(events))
+            result = accept_events(key.project_id, events, api_key_id=key.pk)
         return Response(asdict(result), status=207 if result.rejected else 200)
 
 

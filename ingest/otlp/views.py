@@ -18,9 +18,11 @@ from rest_framework.response import Response
 
 from ingest import openapi, quota
 from ingest.accept import Rejection, Sender, accept_drafts, limits, rules_of
+from ingest.at_once import reading
 from ingest.bodies import read_body
 from ingest.errors import IngestError
 from ingest.machine_view import MachineView, key_of
+from ingest.models import ApiKey
 from ingest.otlp import answers
 from ingest.otlp.answers import JSON, PROTOBUF
 from ingest.otlp.intake import LOGS, TRACES, Signal, check_number, decode, make_drafts
@@ -55,15 +57,19 @@ class OtlpView(MachineView):
         body = inflate(sent, request.headers.get("Content-Encoding", ""), bounds.max_body_bytes) if sent else b""
         if not body.strip() if as_json else not body:
             return _answered(self.answer([]), as_json)
+        with reading(body):
+            refused = self._store(key, body, as_json)
+        return _answered(self.answer(refused), as_json)
+
+    def _store(self, key: ApiKey, body: bytes, as_json: bool) -> list[Refused]:
         counted = decode(self.signal, body, as_json)
         check_number(counted, settings.INGEST_MAX_SPANS)
         quota.check(key, counted.n_records)
-        received = datetime.now(UTC)
-        extra = rules_of(key.project_id)
-        drafts, refused = make_drafts(self.signal, counted, to_nanoseconds(received), bounds, extra)
+        received, extra = datetime.now(UTC), rules_of(key.project_id)
+        drafts, refused = make_drafts(self.signal, counted, to_nanoseconds(received), limits(), extra)
         rejections = [Rejection(item.index, item.event_id, item.run_id, item.code, item.detail) for item in refused]
         accept_drafts(Sender(key.project_id, f"otlp_{self.signal.name}", key.pk), drafts, rejections, received)
-        return _answered(self.answer(refused), as_json)
+        return refused
 
     def answer(self, refused: list[Refused]) -> Message:
         """Return the export response that names what was refused."""
