@@ -165,7 +165,7 @@ def _parse_all(
             drafts.append(parse_event(value, index, received_ns, bounds, extra))
         except Exception as error:  # noqa: BLE001 - one event that meets a fault of ours costs no other
             refusal = refusal_of(error)
-            event_id, run_id = shown_id(value, "event_id"), shown_id(value, "run_id")
+            event_id, run_id = shown_id(value, "event_id", extra), shown_id(value, "run_id", extra)
             rejected.append(Rejection(index, event_id, run_id, refusal.code, refusal.detail))
     return drafts, rejected
 

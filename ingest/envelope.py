@@ -115,19 +115,19 @@ def make_draft(event: SentEvent, received_ns: int, limits: WireLimits, extra: Ex
     if text is None:
         text = orjson.dumps(data)
     if len(text) > limits.max_event_bytes - _ID_BYTES:
-        text = orjson.dumps(_cut(ids, data, limits.max_event_bytes, repairs))
+        text = orjson.dumps(_within_size(ids, data, limits.max_event_bytes, repairs))
     words = orjson.dumps(repairs.words).decode() if repairs.words else None
     columns = (*ids.values(), *event.integers, event.occurred_ns, event.ended_ns, words, text.decode(), event.digest)
     run_id, event_id = ids["run_id"] or "", ids["event_id"] or ""
     return EventDraft(event.index, run_id, event_id, event.digest, columns, tuple(repairs.words), messages)
 
 
-def shown_id(value: object, name: str) -> str | None:
+def shown_id(value: object, name: str, extra: ExtraRules | None = None) -> str | None:
     """Return the id in field `name` of a refused event, safe to store and show, or None when it has none."""
     text = value.get(name) if isinstance(value, dict) else None
     if not isinstance(text, str) or not 0 < len(text) <= ID_LIMIT:
         return None
-    return redact(clean_text(text, Repairs()))[0][:ID_LIMIT]
+    return redact(clean_text(text, Repairs()), extra)[0][:ID_LIMIT]
 
 
 def _bad(code: str, detail: str, field: str, **extra: object) -> IngestError:
@@ -266,6 +266,17 @@ def _split(data: dict[str, Any], max_bytes: int, repairs: Repairs) -> tuple[dict
     except ValueError:
         detail = f"a message in new_messages is over {max_bytes} bytes in many small parts and cannot be cut"
         raise _bad("event_too_large", detail, "data.new_messages", limit=max_bytes) from None
+
+
+def _within_size(
+    ids: Mapping[str, str | None], data: dict[str, Any], max_bytes: int, repairs: Repairs
+) -> dict[str, Any]:
+    """Return `data` cut to the limit. What names the messages of a request is bounded apart and is not counted."""
+    named = data.get("new_messages") if ids["type"] in MESSAGE_TYPES else None
+    if not isinstance(named, list):
+        return _cut(ids, data, max_bytes, repairs)
+    rest = {name: value for name, value in data.items() if name != "new_messages"}
+    return {**_cut(ids, rest, max_bytes, repairs), "new_messages": named}
 
 
 def _cut(ids: Mapping[str, str | None], data: dict[str, Any], max_bytes: int, repairs: Repairs) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from contract.events import ID_LIMIT
+from ingest.model_requests import MOST_MESSAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ def all_limits() -> tuple[Limit, ...]:
         _limit("nesting", "INGEST_MAX_NESTING", "levels of one event", "replaced by a marker, repair word nesting"),
         _limit("key", "INGEST_MAX_KEY_BYTES", "bytes", "shortened and given a hash, repair word long_key"),
         Limit("id", ID_LIMIT, "characters", "", "the event is rejected, by its index"),
+        Limit("messages", MOST_MESSAGES, "messages named by one event", "", "the event is rejected, by its index"),
         _limit("events_per_minute", "INGEST_EVENTS_PER_MINUTE", "events of a key, 0 for none", "429 quota_exceeded"),
         _limit("rejects_per_hour", "INGEST_REJECTS_PER_HOUR", "rows of a key", "counted in not_listed"),
         _limit("page", "READ_MAX_PAGE_BYTES", "bytes of event data", "the page ends, next goes on"),

@@ -17,6 +17,7 @@ from ingest.repair import Repairs, cut_to_size
 REQUEST_TYPE: Final = "model.requested"
 # A foreign span tells of request and answer in one event.
 MESSAGE_TYPES: Final = (REQUEST_TYPE, "model.completed", "model.failed")
+MOST_MESSAGES: Final = 10_000  # named by one event
 # Said about a message by the request that carries it; everything else is the message itself.
 _ABOUT: Final = ("hash", "tokens", "position")
 _REPEATED: Final = ("role", "origin", "tokens", "call_id", "position")
@@ -45,6 +46,9 @@ def split_messages(
     entries = data.get("new_messages")
     if not entries or not isinstance(entries, list):
         return data, ()
+    if len(entries) > MOST_MESSAGES:
+        detail = f"data.new_messages has {len(entries)} messages; the limit is {MOST_MESSAGES}, tell what is new only"
+        raise IngestError("too_many_messages", 400, detail, field="data.new_messages", limit=MOST_MESSAGES)
     references: list[dict[str, Any]] = []
     bodies: list[MessageBody] = []
     for index, entry in enumerate(entries):

@@ -71,13 +71,13 @@ def make_drafts(
         try:
             drafts.append(make_draft(event, received_ns, limits, extra))
         except Exception as error:  # noqa: BLE001 - one event that meets a fault of ours costs no other
-            refused.append(_refused(event, refusal_of(error)))
+            refused.append(_refused(event, refusal_of(error), extra))
     refused.sort(key=lambda item: item.index)
     return drafts, refused
 
 
-def _refused(event: SentEvent, error: IngestError) -> Refused:
-    event_id, run_id = shown_id(event.ids, "event_id"), shown_id(event.ids, "run_id")
+def _refused(event: SentEvent, error: IngestError, extra: ExtraRules | None) -> Refused:
+    event_id, run_id = shown_id(event.ids, "event_id", extra), shown_id(event.ids, "run_id", extra)
     return Refused(event.index, error.code, error.detail, event_id, run_id)
 
 

@@ -55,6 +55,7 @@ def read_traces(data: Any) -> Read[SentSpan]:
         (group.resource, part.scope, part.schema_url or group.schema_url, part.spans)
         for group in data.resource_spans
         for part in group.scope_spans
+        if part.spans
     ]
     return _read_groups(groups, _read_span, _check_spans)
 
@@ -65,6 +66,7 @@ def read_logs(data: Any) -> Read[SentLog]:
         (group.resource, part.scope, part.schema_url or group.schema_url, part.log_records)
         for group in data.resource_logs
         for part in group.scope_logs
+        if part.log_records
     ]
     return _read_groups(groups, _read_log, _check_logs)
 

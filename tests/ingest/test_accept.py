@@ -267,3 +267,22 @@ def await_blocked(number: int) -> None:
                 return
         pause.wait(0.02)
     raise AssertionError(f"not {number} connections wait")
+
+
+def test_case_28_a_conversation_of_thousands_of_messages_is_kept_whole(project: Project) -> None:
+    """What names the messages does not count against the size of the event; a long text beside them is still cut."""
+    texts = [f"message {number}" for number in range(3_000)]
+    told = {"n_messages": 3_000, "new_messages": [{"role": "user", "text": text} for text in texts], "x": "y" * 300_000}
+    result = accept_events(project.pk, [event(1, type="model.requested", data=told)])
+    assert (result.accepted, result.rejected) == (1, ())
+    assert [message["text"] for message in rebuild_request(project.pk, "r-1", "r-1:1").messages] == texts
+    kept = Event.objects.get()
+    assert kept.repairs == ["cut"] and len(kept.data["x"]) < 262_144
+
+
+def test_patterns_of_the_project_are_taken_out_of_rejects(project: Project) -> None:
+    """The id of what was refused is shown as it would have been stored."""
+    Project.objects.filter(pk=project.pk).update(redaction_patterns=[{"kind": "badge", "pattern": "BADGE-[0-9]{6}"}])
+    result = accept_events(project.pk, [event(1, event_id="BADGE-123456", occurred_at="never")])
+    assert [item.event_id for item in result.rejected] == ["[REDACTED:badge]"]
+    assert Reject.objects.get().event_id == "[REDACTED:badge]"

@@ -57,6 +57,9 @@ def beyond(name: str, sender: Sender, settings: Any) -> str:
         return json.dumps(Event.objects.get().data)
     if name == "id":
         return sender.post({"events": [event(1, tool="x" * 201)]}).content.decode()
+    if name == "messages":
+        many = {"n_messages": 10_001, "new_messages": [{"text": "hi"}] * 10_001}
+        return sender.post({"events": [event(1, type="model.requested", data=many)]}).content.decode()
     if name == "events_per_minute":
         ApiKey.objects.filter(pk=sender.key.pk).update(events_per_minute=7)
         sender.post({"events": [event(number) for number in range(7)]})
@@ -74,6 +77,7 @@ TOLD = {
     "event": "54321",
     "nesting": "12",  # of data: the event around it is one level
     "id": "200",
+    "messages": "10000",
     "events_per_minute": "7",
     "hints_body": "987",
 }
