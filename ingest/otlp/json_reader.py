@@ -60,6 +60,8 @@ def parse_document(body: bytes, signal: Signal) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise IngestError("bad_body", 400, f'the body must be an object {{"{signal.groups}": […]}}', field="body")
     groups = document.get(signal.groups)
+    if groups is None:
+        _check_spelling(document, signal.groups)
     other = LOGS if signal is TRACES else TRACES
     if groups is None and other.groups in document:
         raise wrong_signal(signal.name, other.records, other.path)
@@ -106,6 +108,7 @@ def _list(holder: Any, name: str, found: Read[T], what: str = "") -> list[Any]:
             raise bad("bad_shape", what, "must be an object")
         values = holder.get(name)
         if values is None:
+            _check_spelling(holder, name)
             return []
         if not isinstance(values, list):
             raise bad("bad_shape", name, "must be a list")
@@ -114,6 +117,13 @@ def _list(holder: Any, name: str, found: Read[T], what: str = "") -> list[Any]:
         found.n_sent += 1
         return []
     return values
+
+
+def _check_spelling(holder: dict[str, Any], name: str) -> None:
+    """Raise IngestError 400 for a list under protobuf's own name: OTLP/JSON would have it passed over unseen."""
+    other = "".join("_" + letter.lower() if letter.isupper() else letter for letter in name)
+    if other != name and other in holder:
+        raise bad("bad_shape", other, f"must be written {name}: keys of OTLP/JSON are lowerCamelCase")
 
 
 def _read_records(

@@ -7,6 +7,7 @@ are decoded one at a time: so a byte that is no UTF-8, a bottomless value or one
 
 import base64
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
@@ -18,9 +19,10 @@ from opentelemetry.proto.logs.v1 import logs_pb2
 from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
+from ingest.errors import IngestError
 from ingest.otlp import json_reader
 from ingest.otlp.attributes import MAX_LEVELS
-from ingest.otlp.protobuf_reader import broken, digest_of, wrong_signal
+from ingest.otlp.protobuf_reader import broken, count_records, digest_of, parse_logs, parse_traces, wrong_signal
 from ingest.otlp.records import Read, Refused, SentLog, SentSpan
 
 T = TypeVar("T", SentSpan, SentLog)
@@ -79,19 +81,26 @@ def _read(
     try:
         document = _document(whole.FromString(body))
     except DecodeError:
-        raise broken(signal.name) from None
+        raise _undecodable(body, signal) from None
     digests, undecoded, is_foreign = _decode_records(document, signal, one)
     found = read(document)
-    if is_foreign and not found.records:
-        other = json_reader.LOGS if signal is json_reader.TRACES else json_reader.TRACES
-        raise wrong_signal(signal.name, _FOUND[other.name], other.path)
-    if undecoded and len(undecoded) == found.n_sent:
-        raise broken(signal.name)
+    if (is_foreign and not found.records) or (undecoded and len(undecoded) == found.n_sent):
+        raise _undecodable(body, signal, is_foreign=is_foreign)
     for record in found.records:
         record.digest = digests[record.index]  # as the strict reader has it: the same record may come again by that
     # What could not be decoded stands as null in the document, and is told better here than as a wrong shape.
     found.refused = [_told(item) if item.index in undecoded else item for item in found.refused]
     return found
+
+
+def _undecodable(body: bytes, signal: json_reader.Signal, *, is_foreign: bool = False) -> IngestError:
+    """Return the refusal of a request without one record that can be read: another signal's, or none at all."""
+    other, parse = (
+        (json_reader.LOGS, parse_logs) if signal is json_reader.TRACES else (json_reader.TRACES, parse_traces)
+    )
+    with suppress(DecodeError):
+        is_foreign = is_foreign or count_records(parse(body)) > 0
+    return wrong_signal(signal.name, _FOUND[other.name], other.path) if is_foreign else broken(signal.name)
 
 
 def _told(item: Refused) -> Refused:
