@@ -168,6 +168,7 @@ def _redact_under(text: str, kind: str | None, extra: ExtraRules | None) -> tupl
 def _redact_names(old: dict[Any, Any], extra: ExtraRules | None) -> tuple[dict[str, Any], int]:
     """Return a shallow copy whose names hold no secret; two names that become equal both stay."""
     copy: dict[str, Any] = {}
+    numbers: dict[str, int] = {}  # what the next name of a stem is given, so that many of one kind cost no search
     total = 0
     for name, value in old.items():
         if extra is None and name in _plain:
@@ -175,9 +176,10 @@ def _redact_names(old: dict[Any, Any], extra: ExtraRules | None) -> tuple[dict[s
             continue
         clean, found = redact(str(name), extra)
         total += found
-        stem, n = clean, 2
+        stem, n = clean, numbers.get(clean, 2)
         while found and (clean in copy or clean in old):
             clean, n = f"{stem} ({n})", n + 1
+            numbers[stem] = n
         copy[clean] = value
     return copy, total
 
