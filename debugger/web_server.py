@@ -5,6 +5,7 @@ them up. The files of a worker that died stay, because what it counted happened;
 which Prometheus reads as a restart. No gauges are kept there, so nothing has to be taken back when a worker dies.
 """
 
+import gc
 import os
 from logging.config import dictConfig
 from pathlib import Path
@@ -28,6 +29,17 @@ class OurLog(Logger):  # type: ignore[misc]
 
 
 logger_class = OurLog
+
+
+def post_worker_init(worker: object) -> None:
+    """Leave what was loaded out of every later collection of garbage, and collect less often.
+
+    A batch makes tens of thousands of objects, none of them in cycles: looking through them again and again took a
+    twentieth of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def on_starting(server: object) -> None:

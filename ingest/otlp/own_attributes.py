@@ -4,6 +4,7 @@
 kvlist) and `temporality.data.<key>` its data. What they say is checked like a native event. (Seed 001 §7.3, §13.)
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from contract.events import ID_FIELDS, ID_LIMIT, INTEGER_FIELDS
@@ -16,6 +17,9 @@ from ingest.otlp.semconv import from_json
 PREFIX: Final = "temporality."
 NO_IDS: Final[dict[str, str | None]] = dict.fromkeys(ID_FIELDS)
 _DATA: Final = "temporality.data"
+_MOST_OTHERS: Final = 4_096
+_LONGEST_OTHER: Final = 128
+_others: Final[dict[str, None]] = {}
 
 
 def take_own(attributes: dict[str, Any], ids: dict[str, str | None]) -> tuple[dict[str, Any], list[int | None]] | None:
@@ -23,8 +27,11 @@ def take_own(attributes: dict[str, Any], ids: dict[str, str | None]) -> tuple[di
 
     Raises IngestError naming the attribute that is wrong.
     """
+    if attributes.keys() <= _others.keys():
+        return None
     keys = [key for key in attributes if key.startswith(PREFIX)]
     if not keys:
+        _remember(attributes)
         return None
     data: dict[str, Any] = {}
     integers: list[int | None] = [None] * len(INTEGER_FIELDS)
@@ -39,6 +46,13 @@ def take_own(attributes: dict[str, Any], ids: dict[str, str | None]) -> tuple[di
         elif key.startswith(_DATA + "."):
             data[key.removeprefix(_DATA + ".")] = attributes.pop(key)
     return data, integers
+
+
+def _remember(keys: Iterable[str]) -> None:
+    """Keep which names are not ours, within bounds: nearly every span brings the same ones."""
+    if len(_others) >= _MOST_OTHERS:
+        _others.clear()
+    _others.update(dict.fromkeys(key for key in keys if len(key) <= _LONGEST_OTHER))
 
 
 def run_id_of(resource: dict[str, Any]) -> str | None:
