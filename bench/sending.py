@@ -63,10 +63,14 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
 
 
 def send(url: str, headers: Mapping[str, str], plan: Sequence[Sequence[Body]], *, items_a_second: float = 0.0) -> Sent:
-    """Send each connection's bodies in order, all connections at once; `items_a_second` over 0 paces them together."""
+    """Send each connection's bodies in order, all connections at once.
+
+    `items_a_second` over 0 paces them together, one connection after the other: exporters do not share a clock.
+    """
     whole = Sent()
     ready = threading.Barrier(len(plan) + 1)
-    clients = [_Client(url, headers, bodies, ready, items_a_second / len(plan)) for bodies in plan]
+    rate = items_a_second / len(plan)
+    clients = [_Client(url, headers, bodies, ready, rate, n / len(plan)) for n, bodies in enumerate(plan)]
     threads = [threading.Thread(target=client.run, name=f"connection-{n}") for n, client in enumerate(clients)]
     for thread in threads:
         thread.start()
@@ -86,7 +90,7 @@ class _Client:
     """One connection, which sends one request after the other."""
 
     def __init__(self, url: str, headers: Mapping[str, str], bodies: Sequence[Body], ready: threading.Barrier,
-                 items_a_second: float) -> None:  # fmt: skip
+                 items_a_second: float, phase: float) -> None:  # fmt: skip
         self.sent = Sent()
         parts = urlsplit(url)
         self._path = parts.path
@@ -95,10 +99,12 @@ class _Client:
         self._bodies = bodies
         self._ready = ready
         self._rate = items_a_second
+        self._phase = phase  # how far into the time of its first body a paced connection begins
 
     def run(self) -> None:
         self._ready.wait()
-        begin = time.perf_counter()
+        first = self._bodies[0].n_items if self._bodies else 0
+        begin = time.perf_counter() + (self._phase * first / self._rate if self._rate else 0.0)
         n_before = 0
         for body in self._bodies:
             due = begin + n_before / self._rate if self._rate else time.perf_counter()
