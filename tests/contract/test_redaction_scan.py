@@ -119,7 +119,7 @@ def test_no_secret_and_no_long_name_is_remembered() -> None:
     assert secret not in redaction._plain
     assert "password" not in redaction._plain
     assert 0 < len(redaction._plain) <= redaction._PLAIN_NAMES
-    assert max(map(len, redaction._plain)) <= redaction._PLAIN_LENGTH
+    assert max(map(len, redaction._plain)) <= redaction.PLAIN_LENGTH
 
 
 def test_a_clean_event_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
