@@ -17,7 +17,7 @@ REPLACED = {
     "run_day": "%(day)s::date",
     "run_id": "md5(%(day)s::text || run)",
     "event_id": "left(md5(run || '/' || %(day)s::text || arrival), 16)",
-    "data": "%(data)s::jsonb",
+    "data": "%(data)s::json",
 }
 REGISTER = """
     INSERT INTO ingest_run (project_id, run_id, run_day, first_received_at, last_received_at, last_arrival,

@@ -314,7 +314,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         {"trigger": "tool.failed", "limit": 2},
     ),
     "hint.query": _type(
-        "Observation ran FindHints.",
+        "A search was made: by Observation, or by the application itself.",
         {
             "trigger": _TRIGGER,
             "source_event_id": may("str", "what caused the search"),

@@ -16,7 +16,8 @@ from django.template.loader import render_to_string
 from contract.redaction import redact
 from debugger.logs import describe, request_id
 from ingest import metrics
-from ingest.error_answers import RETRY_SECONDS, is_database_away
+from ingest.error_answers import is_database_away
+from ingest.errors import RETRY_SECONDS
 
 logger = logging.getLogger("temporality.requests")
 

@@ -5,40 +5,54 @@ costs no throughput, because one process decodes one thing at a time anyway. (Se
 """
 
 import threading
-import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from django.conf import settings
 
-from ingest.errors import IngestError
+from ingest.errors import RETRY_SECONDS, IngestError
 
 WAIT_SECONDS: Final = 10.0
-RETRY_SECONDS: Final = 5  # what a sender is told that found no room
 
 
 class Room:
-    """Bytes of bodies that are being read now. Whoever is alone is always let in."""
+    """Bytes of bodies that are being read now. Whoever is alone is always let in.
+
+    Who waits is let in by the order of coming: a large body is not overtaken for ever by small ones.
+    """
 
     def __init__(self) -> None:
         self._used = 0
+        self._waiting: deque[object] = deque()
         self._changed = threading.Condition()
 
     @contextmanager
     def taken(self, n_bytes: int, most: int, seconds: float = WAIT_SECONDS) -> Iterator[None]:
         """Hold room for a body in the block. Raises IngestError 503 when there is none within `seconds`."""
-        deadline = time.monotonic() + seconds
-        with self._changed:
-            while self._used and self._used + n_bytes > most:
-                if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
-                    raise _busy(most)
-            self._used += n_bytes
+        self._enter(n_bytes, most, seconds)
         try:
             yield
         finally:
             with self._changed:
                 self._used -= n_bytes
+                self._changed.notify_all()
+
+    def _enter(self, n_bytes: int, most: int, seconds: float) -> None:
+        ticket = object()
+
+        def is_next() -> bool:
+            return self._waiting[0] is ticket and (not self._used or self._used + n_bytes <= most)
+
+        with self._changed:
+            self._waiting.append(ticket)
+            try:
+                if not self._changed.wait_for(is_next, seconds):
+                    raise _busy(most)
+                self._used += n_bytes
+            finally:
+                self._waiting.remove(ticket)
                 self._changed.notify_all()
 
 

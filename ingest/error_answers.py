@@ -12,11 +12,9 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
 from ingest import metrics
-from ingest.errors import IngestError
+from ingest.errors import RETRY_SECONDS, IngestError
 
 logger = logging.getLogger(__name__)
-
-RETRY_SECONDS = 5  # what a sender, or a browser, is told to wait when we cannot write
 
 
 def error_body(code: str, detail: str, **extra: object) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """The one error of ingest: a stable code, an HTTP status and a sentence for a person."""
 
 import logging
+from typing import Final
 
 logger = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 5  # what a sender, or a browser, is told to wait when nothing can be stored now
 
 
 class IngestError(Exception):

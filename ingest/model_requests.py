@@ -97,7 +97,7 @@ def follow_requests(
 
 
 def _told(data: Mapping[str, Any]) -> tuple[int, list[dict[str, Any]]]:
-    """Return (n_kept, new_messages) of a request. Not every type's schema knows them, so they may be of any shape."""
+    """Return (n_kept, new_messages) of a request, as far as they have the shape of one."""
     n_kept, entries = data.get("n_kept"), data.get("new_messages")
     added = entries if isinstance(entries, list) else []
     return (

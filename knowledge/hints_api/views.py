@@ -12,8 +12,8 @@ from rest_framework.response import Response
 
 from ingest import openapi
 from ingest.bodies import read_body
-from ingest.error_answers import RETRY_SECONDS, error_body
-from ingest.errors import IngestError
+from ingest.error_answers import error_body
+from ingest.errors import RETRY_SECONDS, IngestError
 from ingest.machine_view import MachineView, key_of
 from ingest.models import ApiKey
 from ingest.repair import Repairs, clean_value
