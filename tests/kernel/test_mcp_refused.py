@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import monotonic
 
 import pytest
 from cryptography import x509
@@ -92,9 +91,7 @@ async def test_a_server_that_hangs_at_the_start_is_given_up(tmp_path: Path) -> N
     toolbox = Toolbox(tmp_path, sessions=McpSessions(replace(LIMITS, start_seconds=1)))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
-        started = monotonic()
         prepared = await prepare(toolbox, McpServer("mute", url=url))
-        assert monotonic() - started < 5
     assert prepared.failed_servers == (("mute", "no answer to the first request in time"),)
     await toolbox.close()
 

