@@ -10,7 +10,8 @@ class HintQuery:
 
     `issued`, `suppressed` and `offered_before` are knowledge ids: in this run's history, dropped earlier in this run,
     offered by an earlier activation of the same boundary. `suppressed_revisions` says of some suppressed ones which
-    revision was dropped: a newer one is not suppressed.
+    revision was dropped: a newer one is not suppressed. `embedding` is the sender's own of what happened, made with
+    `embedding_model`. `budget` is what the sender has left, by name: it is reported, and decides nothing here.
     """
 
     run_id: str
@@ -33,6 +34,9 @@ class HintQuery:
     suppressed_revisions: Mapping[str, int] = field(default_factory=dict)
     offered_before: tuple[str, ...] = ()
     limit: int = 8
+    embedding: tuple[float, ...] = ()
+    embedding_model: str = ""
+    budget: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +75,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The answer of one version: every candidate in rank order, and the legs that took part."""
+    """The answer of one version: every candidate in rank order, and the legs that took part.
+
+    `gate` is the confidence below which a candidate is held back, None where the version has none. `notes` are
+    sentences for the sender about how was searched; none repeats anything of the query.
+    """
 
     version: str
     matcher: str
     candidates: tuple[Finding, ...]
+    gate: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def offered(self) -> tuple[Finding, ...]:
