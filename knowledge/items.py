@@ -1,133 +1,200 @@
-"""THE write path of knowledge items: create, revise, change state, suspend, import. Revisions are never changed.
+"""THE write path of knowledge items: create, revise, change state, suspend, add evidence, import.
 
-The lifecycle is a table; what it does not allow raises and changes nothing. Hints never change an item. Each
-lifecycle change is kept as a row with who and why. (Seed 001 §4.2, §7.)
+Revisions are never changed, and each change of an item is one row of its history: what, from where to where, by whom
+and why. The lifecycle is a table (`lifecycle.py`); what it does not allow raises and changes nothing. Hints never
+change an item. (Seed 001 §4.2, §7.)
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 from django.db import transaction
-from django.utils import timezone
+from django.db.models import F, Q
 
-from contract import stages
 from ingest.models import Project
-from knowledge.drafts import LIST_FIELDS, NEEDS_REPLACEMENT, ItemDraft, KnowledgeError, check_draft
-from knowledge.find_hints.candidates import item_keys, view_of
-from knowledge.models import KnowledgeChange, KnowledgeItem, KnowledgeRevision
+from knowledge import projection
+from knowledge.drafts import (
+    ID_LIMIT,
+    LIST_FIELDS,
+    ItemDraft,
+    KnowledgeError,
+    check_draft,
+    check_text,
+    check_words,
+)
+from knowledge.item_rows import (
+    AT_ONCE,
+    REVISED_FIELDS,
+    check_live,
+    create_rows,
+    lead_on,
+    lock_item,
+    lock_items,
+    lock_live,
+    named,
+    revise_rows,
+    save,
+    taken,
+    write_history,
+)
+from knowledge.lifecycle import (
+    MOST_STEPS,
+    TRANSITIONS,
+    check_chains,
+    check_move,
+    check_not_retired,
+    check_revision,
+)
+from knowledge.models import KnowledgeItem, KnowledgeRevision
 
-TRANSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "proposed": ("confirmed", "challenged", "invalidated", "superseded", "corrected"),
-    "confirmed": ("challenged", "at_risk", "invalidated", "superseded", "corrected"),
-    "challenged": ("confirmed", "at_risk", "invalidated", "superseded", "corrected"),
-    "at_risk": ("confirmed", "challenged", "invalidated", "superseded", "corrected"),
-    "invalidated": (),
-    "superseded": (),
-    "corrected": (),
-}
-REVISED_FIELDS: Final = (
-    "proposition", "why", "verify", "caution", "trigger", "tool", "mcp_server", "version_scope",
-    "entities", "topics", "error_examples", "evidence",
-)  # fmt: skip
+__all__ = [
+    "TRANSITIONS", "ImportResult", "add_evidence", "change_state", "create_item", "draft_of", "import_items",
+    "revise_item", "suspend_item",
+]  # fmt: skip
+
 # What an import compares of an item it finds: where an item stands in its lifecycle is the store's to say.
 LIFECYCLE_FIELDS: Final = ("state", "suspended_dynamic", "replaced_by")
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """How many items an import made, revised and found unchanged."""
+    """How many items an import made, revised and found unchanged; the ids of those it made and revised."""
 
     created: int
     revised: int
     unchanged: int
+    created_ids: tuple[str, ...] = ()
+    revised_ids: tuple[str, ...] = ()
 
 
 @transaction.atomic
 def create_item(project: Project, draft: ItemDraft, *, by: str, reason: str) -> KnowledgeItem:
     """Make an item with revision 1. Raises KnowledgeError when its id is taken or the draft is not in order."""
-    if draft.replaced_by:
-        _check_replacement(project, draft.knowledge_id, draft.replaced_by)
-    return _create(project, draft, by, reason)
-
-
-def _create(project: Project, draft: ItemDraft, by: str, reason: str) -> KnowledgeItem:
+    check_words(by, reason)
     check_draft(draft)
-    _require_reason(reason)
-    item, created = KnowledgeItem.objects.get_or_create(
-        project=project,
-        knowledge_id=draft.knowledge_id,
-        defaults={
-            "kind": draft.kind,
-            "state": draft.state,
-            "language": draft.language,
-            "suspended_dynamic": draft.suspended_dynamic,
-            "replaced_by": draft.replaced_by or None,
-        },
-    )
-    if not created:
-        raise KnowledgeError(f"knowledge_id {draft.knowledge_id} is taken; revise that item instead")
-    _write_revision(item, draft, by, reason)
-    KnowledgeChange.objects.create(item=item, from_state=None, to_state=draft.state, by=by, reason=reason)
+    if draft.replaced_by:
+        lock_live(project, draft.knowledge_id, draft.replaced_by)
+    if KnowledgeItem.objects.filter(project=project, knowledge_id=draft.knowledge_id).exists():
+        raise taken(draft.knowledge_id)
+    (item,) = create_rows(project, [draft], by, reason)
+    _changed(project.pk, [item])
     return item
 
 
 @transaction.atomic
-def revise_item(project: Project, draft: ItemDraft, *, by: str, reason: str) -> KnowledgeItem:
+def revise_item(
+    project: Project,
+    draft: ItemDraft,
+    *,
+    by: str,
+    reason: str,
+    expected_revision: int | None = None,
+    run_id: str | None = None,
+) -> KnowledgeItem:
     """Add a revision with the draft's text; where the item stands in its lifecycle is not touched.
 
-    Raises KnowledgeError for an unknown or retired item and for a draft that is not in order.
+    Raises KnowledgeError for an unknown or retired item, for a draft that is not in order, and when the item is no
+    longer at `expected_revision`, the one that was read. `run_id` names the run that is the reason's evidence.
     """
+    check_words(by, reason)
     check_draft(draft)
-    _require_reason(reason)
-    item = _locked(project, draft.knowledge_id)
-    if item.state in stages.RETIRED_STATES:
-        raise KnowledgeError(f"{item.knowledge_id} is {item.state}: a retired item is not revised; make a new one")
-    item.revision += 1
-    item.kind, item.language = draft.kind, draft.language
-    _write_revision(item, draft, by, reason)
+    _check_run(run_id)
+    item = lock_item(project, draft.knowledge_id)
+    check_revision(item.knowledge_id, item.revision, expected_revision)
+    check_not_retired(item.knowledge_id, item.state)
+    revise_rows([(item, draft)], by, reason, run_id)
+    _changed(project.pk, [item])
     return item
 
 
 @transaction.atomic
 def change_state(
-    project: Project, knowledge_id: str, to_state: str, *, by: str, reason: str, replaced_by: str | None = None
+    project: Project,
+    knowledge_id: str,
+    to_state: str,
+    *,
+    by: str,
+    reason: str,
+    replaced_by: str | None = None,
+    expected_revision: int | None = None,
+    run_id: str | None = None,
 ) -> KnowledgeItem:
     """Move an item along its lifecycle. Raises KnowledgeError for a move the table does not allow.
 
-    `superseded` and `corrected` need `replaced_by`: the id of a live item of the same project.
+    `superseded` and `corrected` need `replaced_by`: the id of a live item of the same project. Items that this one had
+    replaced lead to the new one from now on, so that chains stay short and end at what is live.
     """
-    _require_reason(reason)
-    item = _locked(project, knowledge_id)
-    if to_state not in TRANSITIONS[item.state]:
-        allowed = ", ".join(TRANSITIONS[item.state]) or "nothing: it is retired"
-        raise KnowledgeError(f"{knowledge_id} is {item.state}; it may become {allowed}")
-    if to_state in NEEDS_REPLACEMENT:
-        _check_replacement(project, knowledge_id, replaced_by or "")
-    elif replaced_by is not None:
-        raise KnowledgeError(f"replaced_by is only for {' and '.join(NEEDS_REPLACEMENT)}; leave it out")
-    KnowledgeChange.objects.create(item=item, from_state=item.state, to_state=to_state, by=by, reason=reason)
-    item.state, item.replaced_by, item.updated_at = to_state, replaced_by, timezone.now()
-    item.save(update_fields=["state", "replaced_by", "updated_at"])
+    check_words(by, reason)
+    _check_run(run_id)
+    near = Q(knowledge_id__in=[knowledge_id, replaced_by or knowledge_id]) | Q(replaced_by=knowledge_id)
+    found = lock_items(project, near)
+    item = named(found, knowledge_id)
+    check_revision(knowledge_id, item.revision, expected_revision)
+    check_move(knowledge_id, item.state, to_state, replaced_by)
+    led_on = []
+    if replaced_by is not None:
+        check_live(found, replaced_by)
+        led_on = [one for one in found if one.replaced_by == knowledge_id]
+        lead_on(led_on, replaced_by, by, reason)
+    before, item.state, item.replaced_by = item.state, to_state, replaced_by
+    save(item, "state", "replaced_by")
+    write_history([item], "state", by, reason, from_state=before, replaced_by=replaced_by, evidence_run=run_id)
+    _changed(project.pk, [item, *led_on])
     return item
 
 
 @transaction.atomic
-def suspend_item(project: Project, knowledge_id: str, suspended: bool, *, by: str, reason: str) -> KnowledgeItem:
+def suspend_item(
+    project: Project,
+    knowledge_id: str,
+    suspended: bool,
+    *,
+    by: str,
+    reason: str,
+    expected_revision: int | None = None,
+    run_id: str | None = None,
+) -> KnowledgeItem:
     """Keep an item from being offered at runtime triggers, or let it be again; its state stays.
 
-    Raises KnowledgeError for an unknown item or a missing reason.
+    What is so already is no change. Raises KnowledgeError for an unknown item or a missing reason.
     """
-    _require_reason(reason)
-    item = _locked(project, knowledge_id)
+    check_words(by, reason)
+    _check_run(run_id)
+    item = lock_item(project, knowledge_id)
+    check_revision(knowledge_id, item.revision, expected_revision)
     if item.suspended_dynamic == suspended:
         return item
-    word = "suspended from runtime offers" if suspended else "offered at runtime triggers again"
-    KnowledgeChange.objects.create(
-        item=item, from_state=item.state, to_state=item.state, by=by, reason=f"{word}: {reason}"
-    )
-    item.suspended_dynamic, item.updated_at = suspended, timezone.now()
-    item.save(update_fields=["suspended_dynamic", "updated_at"])
+    item.suspended_dynamic = suspended
+    save(item, "suspended_dynamic")
+    write_history([item], "suspended" if suspended else "resumed", by, reason, evidence_run=run_id)
+    _changed(project.pk, [item])
+    return item
+
+
+@transaction.atomic
+def add_evidence(
+    project: Project,
+    knowledge_id: str,
+    run_id: str,
+    supports: bool,
+    *,
+    note: str,
+    by: str,
+    expected_revision: int | None = None,
+) -> KnowledgeItem:
+    """Keep in the item's history that a run speaks for it or against it. It moves nothing: that is a curator's to do.
+
+    The same said again of the same revision is no change. Raises KnowledgeError for an unknown item or no note.
+    """
+    check_words(by, note, "note")
+    _check_run(run_id)
+    item = lock_item(project, knowledge_id)
+    check_revision(knowledge_id, item.revision, expected_revision)
+    said = {"what": "evidence", "evidence_run": run_id, "supports": supports, "reason": note, "by": by}
+    if not item.changes.filter(revision=item.revision, **said).exists():
+        write_history([item], "evidence", by, note, evidence_run=run_id, supports=supports)
+        projection.bump(project.pk)
     return item
 
 
@@ -135,32 +202,42 @@ def suspend_item(project: Project, knowledge_id: str, suspended: bool, *, by: st
 def import_items(project: Project, drafts: Iterable[ItemDraft], *, by: str, reason: str = "import") -> ImportResult:
     """Create what is new, revise what differs, leave the rest: all of it or nothing; a second time changes nothing.
 
-    An item that exists keeps its place in the lifecycle. Raises KnowledgeError as create_item and revise_item do.
+    An item that exists keeps its place in the lifecycle. Raises KnowledgeError as create_item and revise_item do, and
+    for an id that comes twice.
     """
-    created = revised = unchanged = 0
-    replacements: dict[str, str] = {}
-    for draft in drafts:
-        current = _current(project, draft.knowledge_id)
-        if current is None:
-            _create(project, draft, by, reason)
-            replacements |= {draft.knowledge_id: draft.replaced_by} if draft.replaced_by else {}
-            created += 1
-        elif _same_text(current, draft):
-            unchanged += 1
-        else:
-            revise_item(project, _with_lifecycle_of(current, draft), by=by, reason=reason)
-            revised += 1
-    # Only now, because an item may name one that stands further down.
-    for knowledge_id, replaced_by in replacements.items():
-        if not KnowledgeItem.objects.filter(project=project, knowledge_id=replaced_by).exists():
-            raise KnowledgeError(f"{knowledge_id}: replaced_by names no item of this project; import that one too")
-    return ImportResult(created, revised, unchanged)
+    check_words(by, reason)
+    # In one order everywhere, so that no two imports lock crosswise.
+    ordered = sorted(drafts, key=lambda draft: draft.knowledge_id)
+    for one, other in zip(ordered, ordered[1:], strict=False):
+        if one.knowledge_id == other.knowledge_id:
+            raise KnowledgeError(f"{one.knowledge_id} comes twice; leave one of them out", field="knowledge_id")
+    for draft in ordered:
+        check_draft(draft)
+    known = _current(project, [draft.knowledge_id for draft in ordered])
+    differing = {
+        draft.knowledge_id: draft
+        for draft in ordered
+        if draft.knowledge_id in known and not _same_text(known[draft.knowledge_id], draft)
+    }
+    new = [draft for draft in ordered if draft.knowledge_id not in known]
+    revised = lock_items(project, Q(knowledge_id__in=list(differing))) if differing else []
+    for item in revised:
+        check_not_retired(item.knowledge_id, item.state)
+    revise_rows([(item, differing[item.knowledge_id]) for item in revised], by, reason)
+    created = create_rows(project, new, by, reason)
+    _check_imported_chains(project, new)
+    if created or revised:
+        _changed(project.pk, [*created, *revised])
+    return ImportResult(
+        len(new), len(revised), len(ordered) - len(new) - len(revised),
+        tuple(item.knowledge_id for item in created), tuple(item.knowledge_id for item in revised),
+    )  # fmt: skip
 
 
 def draft_of(revision: KnowledgeRevision) -> ItemDraft:
     """Return the draft that would make this revision's item again, for export."""
     item = revision.item
-    text = {name: getattr(revision, name) for name in REVISED_FIELDS}
+    text: dict[str, Any] = {name: getattr(revision, name) for name in REVISED_FIELDS}
     text.update({name: tuple(text[name]) for name in LIST_FIELDS})
     return ItemDraft(
         knowledge_id=item.knowledge_id,
@@ -173,16 +250,30 @@ def draft_of(revision: KnowledgeRevision) -> ItemDraft:
     )
 
 
-def _current(project: Project, knowledge_id: str) -> KnowledgeRevision | None:
-    item = KnowledgeItem.objects.filter(project=project, knowledge_id=knowledge_id).first()
-    if item is None:
-        return None
-    return KnowledgeRevision.objects.select_related("item").get(item=item, number=item.revision)
+def _changed(project_id: int, items: Sequence[KnowledgeItem]) -> None:
+    """Announce, once in each writing transaction and last of all, that items have another current revision or state.
+
+    THE place for whatever is derived from an item as it stands now: it sees the rows as they will be committed.
+    """
+    projection.bump(project_id)
 
 
-def _with_lifecycle_of(current: KnowledgeRevision, draft: ItemDraft) -> ItemDraft:
-    kept = draft_of(current)
-    return replace(draft, state=kept.state, suspended_dynamic=kept.suspended_dynamic, replaced_by=kept.replaced_by)
+def _check_run(run_id: str | None) -> None:
+    if run_id is not None:
+        if not run_id.strip():
+            raise KnowledgeError("run_id must not be empty; leave it out when no run shows it", field="run_id")
+        check_text("run_id", run_id, ID_LIMIT)
+
+
+def _current(project: Project, knowledge_ids: Sequence[str]) -> dict[str, KnowledgeRevision]:
+    found = {}
+    for start in range(0, len(knowledge_ids), AT_ONCE):
+        some = knowledge_ids[start : start + AT_ONCE]
+        rows = KnowledgeRevision.objects.filter(
+            item__project=project, item__knowledge_id__in=some, number=F("item__revision")
+        )
+        found.update({row.item.knowledge_id: row for row in rows.select_related("item")})
+    return found
 
 
 def _same_text(current: KnowledgeRevision, draft: ItemDraft) -> bool:
@@ -190,29 +281,20 @@ def _same_text(current: KnowledgeRevision, draft: ItemDraft) -> bool:
     return all(kept[name] == value for name, value in asdict(draft).items() if name not in LIFECYCLE_FIELDS)
 
 
-def _locked(project: Project, knowledge_id: str) -> KnowledgeItem:
-    item = KnowledgeItem.objects.select_for_update().filter(project=project, knowledge_id=knowledge_id).first()
-    if item is None:
-        raise KnowledgeError(f"this project has no item {knowledge_id}")
-    return item
-
-
-def _require_reason(reason: str) -> None:
-    if not reason.strip():
-        raise KnowledgeError("reason is required: say why the item changes")
-
-
-def _check_replacement(project: Project, knowledge_id: str, replaced_by: str) -> None:
-    others = KnowledgeItem.objects.filter(project=project, knowledge_id=replaced_by).exclude(knowledge_id=knowledge_id)
-    if not others.exclude(state__in=stages.RETIRED_STATES).exists():
-        raise KnowledgeError("replaced_by must name another item of this project that is not retired")
-
-
-def _write_revision(item: KnowledgeItem, draft: ItemDraft, by: str, reason: str) -> None:
-    """Write the revision the item counts as its current one, and the keys FindHints finds it by."""
-    text = {name: getattr(draft, name) for name in REVISED_FIELDS}
-    text.update({name: list(text[name]) for name in LIST_FIELDS})
-    revision = KnowledgeRevision.objects.create(item=item, number=item.revision, author=by, reason=reason, **text)
-    item.keys = item_keys(item.project_id, view_of(revision))
-    item.updated_at = timezone.now()
-    item.save(update_fields=["kind", "language", "revision", "keys", "updated_at"])
+def _check_imported_chains(project: Project, drafts: Sequence[ItemDraft]) -> None:
+    """Check where imported replacements lead; only after all are written, for one may name one further down."""
+    chain = {draft.knowledge_id: draft.replaced_by for draft in drafts if draft.replaced_by}
+    named = set(chain.values())
+    for _ in range(MOST_STEPS):
+        rows = KnowledgeItem.objects.filter(project=project, knowledge_id__in=named)
+        found = dict(rows.values_list("knowledge_id", "replaced_by"))
+        missing = sorted(named - set(found))
+        if missing:
+            first = min(old for old, new in chain.items() if new == missing[0])
+            told = f"{first}: replaced_by names no item of this project; import that one too"
+            raise KnowledgeError(told, field="replaced_by")
+        chain |= {old: new for old, new in found.items() if new}
+        named = {new for new in found.values() if new}
+        if not named:
+            break
+    check_chains(chain)

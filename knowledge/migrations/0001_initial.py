@@ -6,6 +6,32 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
+# Revisions and history are only added to; they go with a project that is being deleted. Rows made by SQL alone, as
+# those of measurements are, need no facets.
+KEEP = """
+ALTER TABLE knowledge_knowledgeitem ALTER facets SET DEFAULT '{}';
+CREATE FUNCTION knowledge_keep_row() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' AND NOT EXISTS (
+        SELECT 1 FROM knowledge_knowledgeitem item JOIN ingest_project project ON project.id = item.project_id
+        WHERE item.id = OLD.item_id AND project.deleted_at IS NULL
+    ) THEN
+        RETURN OLD;
+    END IF;
+    RAISE EXCEPTION 'rows of % are never changed, and go with their project only', TG_TABLE_NAME
+        USING ERRCODE = 'restrict_violation';
+END $$;
+CREATE TRIGGER knowledge_keep_revision BEFORE UPDATE OR DELETE ON knowledge_knowledgerevision
+    FOR EACH ROW EXECUTE FUNCTION knowledge_keep_row();
+CREATE TRIGGER knowledge_keep_change BEFORE UPDATE OR DELETE ON knowledge_knowledgechange
+    FOR EACH ROW EXECUTE FUNCTION knowledge_keep_row();
+"""
+LET_GO = """
+DROP TRIGGER knowledge_keep_revision ON knowledge_knowledgerevision;
+DROP TRIGGER knowledge_keep_change ON knowledge_knowledgechange;
+DROP FUNCTION knowledge_keep_row();
+"""
+
 
 class Migration(migrations.Migration):
 
@@ -22,7 +48,8 @@ class Migration(migrations.Migration):
                 ('pk', models.CompositePrimaryKey('project_id', 'run_id', 'activation_id', blank=True, editable=False, primary_key=True, serialize=False)),
                 ('run_id', models.TextField()),
                 ('activation_id', models.TextField()),
-                ('answer', models.JSONField()),
+                ('answer', models.TextField(help_text='the JSON that was answered; as text, so that it is given again byte for byte')),
+                ('asked', models.BinaryField(default=bytes, help_text='digest of the request', max_length=32)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
             ],
@@ -71,6 +98,42 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='ItemCounts',
+            fields=[
+                ('pk', models.CompositePrimaryKey('project_id', 'knowledge_id', blank=True, editable=False, primary_key=True, serialize=False)),
+                ('knowledge_id', models.TextField()),
+                ('n_used', models.BigIntegerField(default=0)),
+                ('n_ignored', models.BigIntegerField(default=0)),
+                ('n_helpful', models.BigIntegerField(default=0)),
+                ('n_harmful', models.BigIntegerField(default=0)),
+                ('n_neutral', models.BigIntegerField(default=0)),
+                ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='ItemTotals',
+            fields=[
+                ('pk', models.CompositePrimaryKey('project_id', 'knowledge_id', blank=True, editable=False, primary_key=True, serialize=False)),
+                ('knowledge_id', models.TextField()),
+                ('n_retrieved', models.BigIntegerField(default=0)),
+                ('n_offered', models.BigIntegerField(default=0)),
+                ('n_injected', models.BigIntegerField(default=0)),
+                ('n_used', models.BigIntegerField(default=0, help_text='as reported, as all that follow')),
+                ('n_ignored', models.BigIntegerField(default=0)),
+                ('n_helpful', models.BigIntegerField(default=0)),
+                ('n_harmful', models.BigIntegerField(default=0)),
+                ('n_neutral', models.BigIntegerField(default=0)),
+                ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='KnowledgeVersion',
+            fields=[
+                ('project', models.OneToOneField(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, primary_key=True, related_name='+', serialize=False, to='ingest.project')),
+                ('version', models.BigIntegerField(default=0)),
+            ],
+        ),
+        migrations.CreateModel(
             name='KnowledgeItem',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -82,6 +145,7 @@ class Migration(migrations.Migration):
                 ('replaced_by', models.CharField(help_text='knowledge_id of the live replacement', max_length=200, null=True)),
                 ('language', models.CharField(default='en', max_length=10)),
                 ('keys', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), default=list, help_text='what FindHints finds the current revision by', size=None)),
+                ('facets', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), default=list, help_text='what lists find the current revision by', size=None)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='knowledge_items', to='ingest.project')),
@@ -91,8 +155,13 @@ class Migration(migrations.Migration):
             name='KnowledgeChange',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('what', models.CharField(help_text='a word of knowledge.lifecycle.CHANGES', max_length=20)),
                 ('from_state', models.CharField(max_length=20, null=True)),
                 ('to_state', models.CharField(choices=[('proposed', 'written down, not yet confirmed'), ('confirmed', 'confirmed by evidence or a curator'), ('challenged', 'evidence against it exists'), ('at_risk', 'something it rests on has changed'), ('invalidated', 'no longer true; retired'), ('superseded', 'replaced by a newer item; retired'), ('corrected', 'replaced by a corrected item; retired')], max_length=20)),
+                ('revision', models.PositiveIntegerField(help_text="the item's current one after the change")),
+                ('replaced_by', models.CharField(help_text='where the change named a replacement', max_length=200, null=True)),
+                ('evidence_run', models.CharField(help_text='id of the run that shows it, as a person named it', max_length=200, null=True)),
+                ('supports', models.BooleanField(help_text='of evidence: whether the run speaks for the item', null=True)),
                 ('by', models.CharField(max_length=200)),
                 ('reason', models.TextField()),
                 ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
@@ -262,6 +331,18 @@ class Migration(migrations.Migration):
             model_name='knowledgeitem',
             index=django.contrib.postgres.indexes.GinIndex(fields=['keys'], name='knowledge_item_keys'),
         ),
+        migrations.AddIndex(
+            model_name='knowledgeitem',
+            index=django.contrib.postgres.indexes.GinIndex(fields=['facets'], name='knowledge_item_facets'),
+        ),
+        migrations.AddIndex(
+            model_name='knowledgeitem',
+            index=models.Index(fields=['project', 'state', 'knowledge_id'], name='knowledge_item_by_state'),
+        ),
+        migrations.AddIndex(
+            model_name='knowledgeitem',
+            index=models.Index(condition=models.Q(('replaced_by__isnull', False)), fields=['project', 'replaced_by'], name='knowledge_item_replaced'),
+        ),
         migrations.AddConstraint(
             model_name='knowledgeitem',
             constraint=models.UniqueConstraint(fields=('project', 'knowledge_id'), name='knowledge_item_unique'),
@@ -286,4 +367,5 @@ class Migration(migrations.Migration):
             model_name='runsummary',
             index=django.contrib.postgres.indexes.GinIndex(fields=['mcp_servers'], name='run_summary_servers'),
         ),
+        migrations.RunSQL(KEEP, LET_GO),
     ]

@@ -2,16 +2,20 @@
 
 from knowledge.models.chains import Activation, Candidate, RunSummary
 from knowledge.models.items import HintAnswer, KnowledgeChange, KnowledgeItem, KnowledgeRevision
-from knowledge.models.totals import DayTotals, TriggerTotals
+from knowledge.models.totals import DayTotals, ItemTotals, TriggerTotals
+from knowledge.models.uses import ItemCounts, KnowledgeVersion
 
 __all__ = [
     "Activation",
     "Candidate",
     "DayTotals",
     "HintAnswer",
+    "ItemCounts",
+    "ItemTotals",
     "KnowledgeChange",
     "KnowledgeItem",
     "KnowledgeRevision",
+    "KnowledgeVersion",
     "RunSummary",
     "TriggerTotals",
 ]

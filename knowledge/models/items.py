@@ -1,6 +1,8 @@
-"""Knowledge items, their immutable revisions and lifecycle changes, and answers kept for idempotent retries.
+"""Knowledge items, their revisions and the history of their changes, and answers kept for idempotent retries.
 
-Written only by `knowledge/items.py` (items) and `knowledge/offering.py` (answers). (Seed 001 §7, §13.)
+Written only by `knowledge/items.py` (items) and `knowledge/offering.py` (answers). Revisions and history are only
+added to: a trigger of the database refuses to change a row, and to delete one while its project is kept.
+(Seed 001 §7, §13.)
 """
 
 from django.contrib.postgres.fields import ArrayField
@@ -28,12 +30,22 @@ class KnowledgeItem(models.Model):
     replaced_by = models.CharField(max_length=200, null=True, help_text="knowledge_id of the live replacement")
     language = models.CharField(max_length=10, default="en")
     keys = ArrayField(models.TextField(), default=list, help_text="what FindHints finds the current revision by")
+    facets = ArrayField(models.TextField(), default=list, help_text="what lists find the current revision by")
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project", "knowledge_id"], name="knowledge_item_unique")]
-        indexes = [GinIndex(fields=["keys"], name="knowledge_item_keys")]
+        indexes = [
+            GinIndex(fields=["keys"], name="knowledge_item_keys"),
+            GinIndex(fields=["facets"], name="knowledge_item_facets"),
+            models.Index(fields=["project", "state", "knowledge_id"], name="knowledge_item_by_state"),
+            models.Index(
+                fields=["project", "replaced_by"],
+                condition=models.Q(replaced_by__isnull=False),
+                name="knowledge_item_replaced",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.knowledge_id
@@ -67,11 +79,18 @@ class KnowledgeRevision(models.Model):
 
 
 class KnowledgeChange(models.Model):
-    """One lifecycle change of an item: from which state to which, by whom and why."""
+    """One change of an item: what it was, by whom and why, from where to where, at which revision."""
 
     item = models.ForeignKey(KnowledgeItem, on_delete=models.CASCADE, related_name="changes")
+    what = models.CharField(max_length=20, help_text="a word of knowledge.lifecycle.CHANGES")
     from_state = models.CharField(max_length=20, null=True)
     to_state = models.CharField(max_length=20, choices=STATES)
+    revision = models.PositiveIntegerField(help_text="the item's current one after the change")
+    replaced_by = models.CharField(max_length=200, null=True, help_text="where the change named a replacement")
+    evidence_run = models.CharField(
+        max_length=200, null=True, help_text="id of the run that shows it, as a person named it"
+    )
+    supports = models.BooleanField(null=True, help_text="of evidence: whether the run speaks for the item")
     by = models.CharField(max_length=200)
     reason = models.TextField()
     at = models.DateTimeField(db_default=Now())
@@ -84,5 +103,6 @@ class HintAnswer(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
     run_id = models.TextField()
     activation_id = models.TextField()
-    answer = models.JSONField()
+    answer = models.TextField(help_text="the JSON that was answered; as text, so that it is given again byte for byte")
+    asked = models.BinaryField(max_length=32, default=bytes, help_text="digest of the request")
     created_at = models.DateTimeField(db_default=Now())

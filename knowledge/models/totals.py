@@ -50,3 +50,19 @@ class TriggerTotals(models.Model):
     n_harmful = models.BigIntegerField(default=0)
     n_neutral = models.BigIntegerField(default=0)
     tokens = models.BigIntegerField(default=0, help_text="of injected blocks")
+
+
+class ItemTotals(models.Model):
+    """How far one item came in all the runs that were forgotten."""
+
+    pk = models.CompositePrimaryKey("project_id", "knowledge_id")
+    project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
+    knowledge_id = models.TextField()
+    n_retrieved = models.BigIntegerField(default=0)
+    n_offered = models.BigIntegerField(default=0)
+    n_injected = models.BigIntegerField(default=0)
+    n_used = models.BigIntegerField(default=0, help_text="as reported, as all that follow")
+    n_ignored = models.BigIntegerField(default=0)
+    n_helpful = models.BigIntegerField(default=0)
+    n_harmful = models.BigIntegerField(default=0)
+    n_neutral = models.BigIntegerField(default=0)
