@@ -1,0 +1,159 @@
+"""Writes the result of a measurement for people: Markdown for a terminal and the documents, a fragment for pages."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django.template.loader import render_to_string
+
+from knowledge.evaluation.figures import FIGURES
+from knowledge.evaluation.results import GOAL, TARGETS, WITH_INTERVAL, CorpusResult
+
+# figure -> head of its column
+HEADS: Final[Mapping[str, str]] = {
+    "r_at_1_ungated": "R@1",
+    "r_at_1_all_pairs": "R@1 of all pairs",
+    "r_at_3_ungated": "R@3",
+    "mrr_at_10": "MRR@10",
+    "right_passed": "right passed",
+    "right_passed_of_found": "of those found",
+    "right_first": "right first",
+    "wrong_first": "wrong first",
+    "false_injection": "false injection",
+    "false_injection_held_out": "held out",
+    "false_injection_foreign": "foreign",
+    "abstention_precision": "abstention precision",
+    "hints_per_answered": "hints an answer",
+}
+RANKING: Final = ("r_at_1_ungated", "r_at_1_all_pairs", "r_at_3_ungated", "mrr_at_10")
+GATED: Final = (
+    "right_passed", "right_passed_of_found", "right_first", "wrong_first", "false_injection",
+    "false_injection_held_out", "false_injection_foreign", "abstention_precision", "hints_per_answered",
+)  # fmt: skip
+NONE: Final = "–"
+DOCUMENT_HEAD: Final = """# How well knowledge is found
+
+Written by `make bench-retrieval`; not edited by hand. Recorded failures are asked as the kernel asks about a failed
+call of its shell tool: the command line as the task, what it printed as the result. Each corpus is loaded alone.
+Versions of FindHints stand beside plain searches of the same rules by the same text. What the corpora are:
+`knowledge/evaluation/corpora/README.md`.
+"""
+TEMPLATE: Final = "_retrieval_report.html"
+SIDE: Final = 300  # units of the drawn curve
+
+
+def markdown(results: Sequence[CorpusResult], heading: str = "##") -> str:
+    """Return the report of all corpora, with what each figure means."""
+    parts = [_corpus(result, heading) for result in results]
+    meanings = "\n".join(f"- {HEADS[name]}: {meaning}." for name, meaning in FIGURES.items())
+    notes = f"In brackets: 95% bootstrap interval over the questions.\n\n{meanings}"
+    return "\n\n".join([*parts, f"{heading} What the figures mean\n\n{notes}"]) + "\n"
+
+
+def _corpus(result: CorpusResult, heading: str) -> str:
+    names = list(result.versions)
+    ranking = [[HEADS[one] for one in RANKING], *_cells(result, RANKING)]
+    gated = [[HEADS[one] for one in GATED] + ["p50 ms", "p95 ms"], *_cells(result, (*GATED, "p50_ms", "p95_ms"))]
+    parts = [f"{heading} {result.corpus}", sentence(result)]
+    parts += [f"Gate off:\n\n{_table(['version', *names], ranking)}"]
+    parts += [f"Gate on, as a kernel asks:\n\n{_table(['version', *names], gated)}"]
+    operating = _operating(result)
+    if operating:
+        parts.append(
+            "Right items that pass (and the threshold), when at most so many questions without an answer may get a "
+            f"hint. The goal is {GOAL:.0%}.\n\n{operating}"
+        )
+    parts += [f"Not measured: {name}, {reason}." for name, reason in result.not_measured.items()]
+    return "\n\n".join(parts)
+
+
+def sentence(result: CorpusResult) -> str:
+    """Return what was asked of what, in one sentence or two."""
+    counts = result.counts
+    text = (
+        f"{counts['items']} items; {counts['answerable']} questions with an answer, "
+        f"{counts['held_out'] + counts['without_item'] + counts['foreign']} without: "
+        f"{counts['held_out']} with their item taken away, {counts['without_item']} whose rule has no item, "
+        f"{counts['foreign']} from another field."
+    )
+    if result.rules_without_item:
+        text += f" Rules without an item: {', '.join(f'`{rule}`' for rule in result.rules_without_item)}."
+    return text
+
+
+def _cells(result: CorpusResult, figures: Sequence[str]) -> list[list[str]]:
+    return [[cell(version, figure) for figure in figures] for version in result.versions.values()]
+
+
+def cell(version: Mapping[str, Any], figure: str) -> str:
+    """Return one figure as it is written, with its interval where it has one; a dash when there is none."""
+    value = version.get(figure)
+    if value is None:
+        return NONE
+    if figure.endswith("_ms") or figure == "hints_per_answered":
+        return f"{value:.1f}"
+    spread = version["intervals"].get(figure) if figure in WITH_INTERVAL else None
+    return f"{value:.3f} ({spread[0]:.2f}–{spread[1]:.2f})" if spread else f"{value:.3f}"
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table: `names` are the first column from its head down, `rows` the others beside it."""
+    lines = [" | ".join([name, *row]) for name, row in zip(names, rows, strict=True)]
+    lines.insert(1, "|".join(["---", *("---:" for _ in rows[0])]))
+    return "\n".join(f"| {line} |" if "---" not in line else f"|{line}|" for line in lines)
+
+
+def _operating(result: CorpusResult) -> str:
+    shown = {name: version for name, version in result.versions.items() if version["operating"]}
+    if not shown:
+        return ""
+    rows = [[f"{name}" for name in shown]]
+    for target in TARGETS:
+        rows.append([_operating_cell(version, target) for version in shown.values()])
+    chosen = ["gate as it is", *(_chosen(version) for version in shown.values())]
+    return _table(["false injection at most", *(f"{target:.0%}" for target in TARGETS), chosen[0]], [*rows, chosen[1:]])
+
+
+def _operating_cell(version: Mapping[str, Any], target: float) -> str:
+    found = next((one for one in version["operating"] if one["at_most"] == target), None)
+    return f"{found['right_passed']:.3f} (≥ {found['threshold']:.3f})" if found else NONE
+
+
+def _chosen(version: Mapping[str, Any]) -> str:
+    if version["gate"] is None:
+        return "no gate"
+    return f"{version['right_passed']:.3f} at {version['false_injection']:.1%} (≥ {version['gate']:.3f})"
+
+
+def html(results: Sequence[CorpusResult]) -> str:
+    """Return the report as a fragment for a page of the app."""
+    return render_to_string(TEMPLATE, {"corpora": [_for_page(result) for result in results], "goal": f"{GOAL:.0%}"})
+
+
+def _for_page(result: CorpusResult) -> dict[str, Any]:
+    figures = (*RANKING, *GATED)
+    return {
+        "name": result.corpus,
+        "sentence": sentence(result).replace("`", ""),
+        "heads": [(HEADS[figure], FIGURES[figure]) for figure in figures] + [("p50 ms", ""), ("p95 ms", "")],
+        "rows": [
+            (name, [cell(version, figure) for figure in (*figures, "p50_ms", "p95_ms")])
+            for name, version in result.versions.items()
+        ],
+        "curves": [_drawn(name, version) for name, version in result.versions.items() if version["gate"] is not None],
+        "not_measured": result.not_measured,
+    }
+
+
+def _drawn(name: str, version: Mapping[str, Any]) -> dict[str, Any]:
+    points = " ".join(
+        f"{point['false_injection'] * SIDE:.1f},{(1 - point['right_passed']) * SIDE:.1f}" for point in version["curve"]
+    )
+    return {
+        "name": name,
+        "points": points,
+        "chosen": _chosen(version),
+        "x": f"{version['false_injection'] * SIDE:.1f}",
+        "y": f"{(1 - version['right_passed']) * SIDE:.1f}",
+        "goal_x": f"{GOAL * SIDE:.1f}",
+        "side": SIDE,
+    }

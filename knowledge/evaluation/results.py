@@ -1,0 +1,103 @@
+"""What a measurement found, as plain numbers: the form that is printed, stored and shown. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final
+
+from knowledge.evaluation.figures import FIGURES, Point, best_within, curve, interval, mean, percentile, values_of
+from knowledge.evaluation.measuring import Measured
+from knowledge.evaluation.questions import Questions
+
+DIGITS: Final = 4
+TARGETS: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # false injection the operating table shows
+GOAL: Final = 0.1  # false injection that a gate is meant to stay within
+WITH_INTERVAL: Final = (
+    "r_at_1_ungated",
+    "r_at_3_ungated",
+    "right_passed",
+    "wrong_first",
+    "false_injection",
+    "false_injection_held_out",
+    "false_injection_foreign",
+)
+CURVE_POINTS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusResult:
+    """All figures of one corpus. `not_measured` names the subjects left out and why."""
+
+    corpus: str
+    counts: Mapping[str, int]
+    rules_without_item: Sequence[str]
+    versions: Mapping[str, Mapping[str, Any]]
+    not_measured: Mapping[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "corpus": self.corpus,
+            "counts": dict(self.counts),
+            "rules_without_item": list(self.rules_without_item),
+            "versions": {name: dict(figures) for name, figures in self.versions.items()},
+            "not_measured": dict(self.not_measured),
+        }
+
+
+def counts_of(n_items: int, questions: Questions) -> dict[str, int]:
+    return {
+        "items": n_items,
+        "answerable": len(questions.answerable),
+        "held_out": len(questions.held_out),
+        "without_item": len(questions.without_item),
+        "foreign": len(questions.foreign),
+    }
+
+
+def figures_of(measured: Measured) -> dict[str, Any]:
+    """Return the figures of one subject: means, intervals, times, gate and operating points."""
+    values = values_of(measured.outcomes)
+    times = [one.took_ms for one in measured.outcomes]
+    points = curve(measured.outcomes)
+    return {
+        **{name: _short(mean(values[name])) for name in FIGURES},
+        "p50_ms": _short(median(times) if times else None, 2),
+        "p95_ms": _short(percentile(times, 0.95), 2),
+        "intervals": {name: _pair(interval(values[name])) for name in WITH_INTERVAL},
+        "gate": measured.gate,
+        "within_goal": _point(best_within(points, GOAL)),
+        "operating": [
+            {"at_most": target, **found} for target in TARGETS if (found := _point(best_within(points, target)))
+        ],
+        "curve": [] if measured.gate is None else [_point(point) for point in thinned(points, CURVE_POINTS)],
+    }
+
+
+def thinned(points: Sequence[Point], most: int) -> list[Point]:
+    """Return at most `most` of the points, evenly taken, the first and the last among them."""
+    if len(points) <= most:
+        return list(points)
+    return [points[round(place * (len(points) - 1) / (most - 1))] for place in range(most)]
+
+
+def as_json(results: Sequence[CorpusResult]) -> dict[str, Any]:
+    """Return the object a measurement prints: the first corpus at the top, and all of them by name."""
+    return {**results[0].as_json(), "corpora": {result.corpus: result.as_json() for result in results}}
+
+
+def _point(point: Point | None) -> dict[str, float | None] | None:
+    if point is None:
+        return None
+    return {
+        "threshold": _short(point.threshold),
+        "false_injection": _short(point.false_injection),
+        "right_passed": _short(point.right_passed),
+    }
+
+
+def _pair(found: tuple[float, float] | None) -> list[float | None] | None:
+    return None if found is None else [_short(value) for value in found]
+
+
+def _short(value: float | None, digits: int = DIGITS) -> float | None:
+    return None if value is None else round(value, digits)
