@@ -324,10 +324,14 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "result": may("str", "success, empty or error", stages.ACTIVATION_RESULTS),
             "duration_ms": _DURATION,
             "query_diagnostics": may("object", "lengths, term count and fingerprint of the query; never its text"),
+            "gate": may("number", "confidence below which a candidate is held back, absent where there is no gate"),
+            "notes": may("array", "sentences about how was searched, such as an embedding that was not used"),
+            "budget": may("object", "what the asking side said it has left, by name"),
             "candidates": may(
                 "array",
                 "every candidate: knowledge_id, revision, rank, state, proposition, matched_by, "
-                "scores, tokens, hold_reason (absent for an offered one)",
+                "scores, tokens, hold_reason (absent for an offered one), value and bound (the number that held it "
+                "back and what it was held against, where there is one)",
             ),
             "n_unlisted": may("int", "candidates held back beyond those listed"),
         },
@@ -346,6 +350,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "rank": may("int", "1 is best"),
             "tokens": may("int", "estimated size"),
             "algorithm_version": need("str", "version of FindHints"),
+            "matcher": may("str", "legs that took part"),
         },
         {
             "trigger": "tool.failed",

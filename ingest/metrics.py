@@ -46,6 +46,12 @@ QUEUE_FAILURES: Final = Counter(
 DATABASE_FAILURES: Final = Counter(
     "temporality_database_failures", "requests that found the database away", registry=COUNTS
 )
+HINT_FAILURES: Final = Counter(
+    "temporality_hint_failures",
+    "what failed around hints: search, keeping (of the answer), telemetry, other_request (an id used again)",
+    ["what"],
+    registry=COUNTS,
+)
 
 
 class BoundedWords:
@@ -113,3 +119,8 @@ def note_queue_failure(n_runs: int) -> None:
 
 def note_database_failure() -> None:
     DATABASE_FAILURES.inc()
+
+
+def note_hint_failure(what: str) -> None:
+    """Count what failed around the hints of an activation, by a word of ours."""
+    HINT_FAILURES.labels(what).inc()

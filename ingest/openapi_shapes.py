@@ -85,7 +85,12 @@ def components() -> dict[str, Any]:
             "detail": {"type": "string"},
         }
     )
-    extra = {"field": {"type": "string"}, "limit": {"type": "integer"}, "unit": {"type": "string"}}
+    extra = {
+        "field": {"type": "string"},
+        "limit": {"type": "integer"},
+        "actual": {"type": "integer", "description": "what was sent, in the unit of the limit"},
+        "unit": {"type": "string"},
+    }
     error = _objects(
         {
             "code": {"type": "string", "description": "stable, for programs"},

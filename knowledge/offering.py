@@ -1,209 +1,205 @@
-"""Answers activations: runs FindHints, keeps the answer for retries, reports the query and each offer to the journal.
+"""THE answering of activations: search, keep the answer for retries, report the query and each offer to the journal.
 
-The same activation asked again gets the same answer and writes nothing twice. Telemetry or an answer that cannot
-be written withholds no hint that was found. (Seed 001 §7.2, §12, §13.)
+An activation is its run and its id, within a project, and its first answer is its only one: whoever asks again gets the
+same bytes, and nothing is written twice. So it is also when the same id comes with another body. A refusal (409) was
+the other choice: it would take hints from every retry that differs in something small (a sender that was updated in
+between, a budget that went down), and it could not give another answer either, since the journal already tells what was
+offered under this id. As with events, the first copy wins and the difference is counted and told (`how`).
+
+The answers of a boundary are searched first and then kept and reported in one transaction: all of them or none. An
+answer or telemetry that cannot be written withholds no hint that was found. (Seed 001 §7.2, §9.1, §12, §13.)
 """
 
 import hashlib
+import json
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import IntegrityError, connection, transaction
 
-from contract import stages
-from contract.fingerprint import fingerprint
-from contract.text import estimate_tokens
-from ingest.accept import accept_events
+from contract.redaction import holds_secret
+from ingest import metrics
+from ingest.accept import accept_events, rules_of
+from ingest.error_answers import is_database_away
+from ingest.errors import RETRY_SECONDS, IngestError
 from ingest.models import Project
-from knowledge.find_hints import find_hints, v2
-from knowledge.find_hints.findings import Finding, Findings, HintQuery
+from knowledge import shared_dedup
+from knowledge.find_hints.findings import Findings, HintQuery
+from knowledge.hint_answers import render_answer
+from knowledge.hint_events import events_of
 from knowledge.models import HintAnswer
 
 logger = logging.getLogger(__name__)
 
-LISTED: Final = 50  # candidates listed in an answer and in hint.query, best first; the rest are counted
-CAUTIONS: Final = {"proposed": "not yet confirmed", "challenged": "evidence against it exists"}
-OFFERED_KEYS: Final = ("revision", "proposition", "state", "matched_by", "scores", "rank", "tokens")
+TRIES: Final = 3  # of keeping answers while others answer the same activations
+REPORT_LOCK_MS: Final = 1_000  # telemetry waits this long for whoever holds the run; the asking run waits with it
+NEW, KEPT, OTHER_REQUEST = "new", "kept", "kept-of-another-request"  # how an answer came about
 
-# Since the process started: answers whose events could not be written, answers that could not be kept.
-telemetry_failures = 0
-keeping_failures = 0
+Place = tuple[str, str]  # run id and activation id
+
+
+class _RacedError(Exception):
+    """Somebody else has kept an answer to one of the activations meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer, and how it came about: NEW, KEPT or OTHER_REQUEST."""
+
+    body: dict[str, Any]
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """An answer that is not kept yet, and what is reported with it."""
+
+    query: HintQuery
+    findings: Findings
+    body: dict[str, Any]
+    took_ms: float
 
 
 def answer_all(project: Project, queries: Sequence[HintQuery]) -> list[dict[str, Any]]:
-    """Answer the activations of one boundary in order; none is offered what an earlier one of them was offered."""
-    answers: list[dict[str, Any]] = []
-    offered: tuple[str, ...] = ()
+    """Return the answers to the activations of one boundary in order, see `answer_each`."""
+    return [answered.body for answered in answer_each(project, queries)]
+
+
+def answer_each(project: Project, queries: Sequence[HintQuery]) -> list[Answered]:
+    """Answer the activations of one boundary in order; none is offered what another one of them is offered.
+
+    Raises IngestError 503 when the search fails: nothing was written then.
+    """
+    for _ in range(TRIES):
+        kept = _kept(project, queries)
+        fresh = _search(project, queries, kept)
+        try:
+            _write(project, list(fresh.values()))
+        except _RacedError:
+            continue
+        break
+    else:
+        _failed("keeping", "others answered the same activations all the time")
+    return [_answered(query, kept, fresh) for query in queries]
+
+
+def _place(query: HintQuery) -> Place:
+    return query.run_id, query.activation_id
+
+
+def _kept(project: Project, queries: Sequence[HintQuery]) -> dict[Place, HintAnswer]:
+    """Return the answers that were kept, of any of the activations."""
+    runs, activations = {query.run_id for query in queries}, {query.activation_id for query in queries}
+    rows = HintAnswer.objects.filter(project=project, run_id__in=runs, activation_id__in=activations)
+    wanted = {_place(query) for query in queries}
+    return {place: row for row in rows if (place := (row.run_id, row.activation_id)) in wanted}
+
+
+def _search(project: Project, queries: Sequence[HintQuery], kept: Mapping[Place, HintAnswer]) -> dict[Place, _Fresh]:
+    """Search for the activations without a kept answer; what was offered with the kept ones counts from the start."""
+    offered = shared_dedup.Offered()
+    for row in kept.values():
+        offered = offered.with_hints(json.loads(row.answer)["hints"])
+    fresh: dict[Place, _Fresh] = {}
     for query in queries:
-        answer = answer_one(project, replace(query, offered_before=offered))
-        offered += tuple(hint["knowledge_id"] for hint in answer["hints"])
-        answers.append(answer)
-    return answers
+        if _place(query) in kept:
+            continue
+        started = time.monotonic_ns()
+        findings = _find(project, query, offered)
+        body = render_answer(query, findings)
+        fresh[_place(query)] = _Fresh(query, findings, body, (time.monotonic_ns() - started) / 1e6)
+        offered = offered.with_hints(body["hints"])
+    return fresh
 
 
-def answer_one(project: Project, query: HintQuery) -> dict[str, Any]:
-    """Answer one activation, or give again the answer it got before."""
-    kept = HintAnswer.objects.filter(project=project, run_id=query.run_id, activation_id=query.activation_id).first()
-    if kept is not None:
-        return dict(kept.answer)
-    started = time.monotonic_ns()
-    findings = find_hints(project.pk, query, settings.HINTS_ALGORITHM)
-    answer = render_answer(query, findings)
-    return _keep(project, query, findings, answer, (time.monotonic_ns() - started) / 1e6)
-
-
-def _keep(
-    project: Project, query: HintQuery, findings: Findings, answer: dict[str, Any], took_ms: float
-) -> dict[str, Any]:
-    """Keep the answer and report it in one transaction; return the answer kept, ours or that of a racing retry."""
-    global keeping_failures
+def _find(project: Project, query: HintQuery, offered: shared_dedup.Offered) -> Findings:
+    """Return what is found. A fault of a version is counted, and told as one that passes; its text is not logged."""
     try:
+        return shared_dedup.search(project.pk, query, offered)
+    except Exception as error:
+        if is_database_away(error):
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        _failed("search", f"{type(error).__name__} in {place.name}, {place.filename}:{place.lineno}")
+        told = f"the search met a fault of ours; nothing was stored, ask again in {RETRY_SECONDS} s"
+        raise IngestError("search_failed", 503, told, retry_after=RETRY_SECONDS) from None
+
+
+def _write(project: Project, fresh: Sequence[_Fresh]) -> None:
+    """Keep the answers and report them, in one transaction. Raises _RacedError when one of them is kept already."""
+    if not fresh:
+        return
+    try:
+        rows = [_row(project, one) for one in fresh if not _names_secret(project, one.query)]
         with transaction.atomic():
-            # A racing retry waits here until the first has committed, and finds its row; only the writer reports.
-            row, created = HintAnswer.objects.get_or_create(
-                project=project, run_id=query.run_id, activation_id=query.activation_id, defaults={"answer": answer}
-            )
-            if created:
-                _report(project, events_of(query, findings, answer, took_ms))
-    except DatabaseError as error:
-        keeping_failures += 1
-        logger.error("the answer to an activation was not kept: %s", type(error).__name__)
-        return answer
-    return dict(row.answer)
+            # A racing retry waits here until the first has committed; only the writer of the rows reports. In one
+            # order everywhere, so that two batches never wait for each other.
+            HintAnswer.objects.bulk_create(sorted(rows, key=lambda row: (row.run_id, row.activation_id)))
+            _report(project, fresh)
+    except IntegrityError:
+        raise _RacedError from None
+    except Exception as error:  # noqa: BLE001 - hints already found are given whatever becomes of their keeping
+        _failed("keeping", type(error).__name__)
 
 
-def _report(project: Project, events: Sequence[dict[str, Any]]) -> None:
+def _row(project: Project, fresh: _Fresh) -> HintAnswer:
+    return HintAnswer(
+        project=project,
+        run_id=fresh.query.run_id,
+        activation_id=fresh.query.activation_id,
+        answer=json.dumps(fresh.body, ensure_ascii=False),
+        asked=digest_of(fresh.query),
+    )
+
+
+def _names_secret(project: Project, query: HintQuery) -> bool:
+    """Tell whether an id that an answer is kept under may hold a secret: such an answer is given and not kept."""
+    rules = rules_of(project.pk) if project.redaction_patterns else None
+    return holds_secret([query.run_id, query.activation_id], rules)
+
+
+def _report(project: Project, fresh: Sequence[_Fresh]) -> None:
     """Write hint.query and hint.offered through the common write path; a failure is counted, never raised."""
-    global telemetry_failures
     try:
-        # A savepoint of its own: what fails in here must not take the kept answer along.
+        events = [event for one in fresh for event in events_of(one.query, one.findings, one.body, one.took_ms)]
+        # A savepoint of its own: what fails in here must not take the kept answers along.
         with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL lock_timeout = %s", [f"{REPORT_LOCK_MS}ms"])
             result = accept_events(project.pk, events, source="observation")
     except Exception as error:  # noqa: BLE001 - hints already found are given whatever becomes of their telemetry
-        telemetry_failures += 1
-        logger.error("hint telemetry was not written: %s", type(error).__name__)
+        _failed("telemetry", type(error).__name__)
         return
-    if result.rejected:
-        telemetry_failures += 1
-        logger.error("hint telemetry was rejected: %s", ", ".join(item.code for item in result.rejected))
+    if result.rejected or result.conflicts:
+        codes = [item.code for item in result.rejected] + ["conflict"] * result.conflicts
+        _failed("telemetry", ", ".join(sorted(set(codes))))
 
 
-def render_answer(query: HintQuery, findings: Findings) -> dict[str, Any]:
-    """Return the answer body of one activation: hints, the block's items, counts by stage, what was held back."""
-    hints = [_hint(query, finding) for finding in findings.offered]
-    held = [finding for finding in findings.candidates if finding.hold_reason]
-    return {
-        "activation_id": query.activation_id,
-        "matcher": findings.matcher,
-        "algorithm_version": findings.version,
-        "count": len(hints),
-        "hints": hints,
-        "context_block": {"type": stages.HINT_TYPE, "activation_id": query.activation_id, "items": hints},
-        "counts": {
-            "retrieved": len(findings.candidates),
-            "offered": len(hints),
-            "dropped": len(held),
-            "unlisted": max(0, len(held) - LISTED),
-        },
-        "dropped": [{"knowledge_id": one.item.knowledge_id, "reason": one.hold_reason} for one in held[:LISTED]],
+def _answered(query: HintQuery, kept: Mapping[Place, HintAnswer], fresh: Mapping[Place, _Fresh]) -> Answered:
+    row = kept.get(_place(query))
+    if row is None:
+        return Answered(fresh[_place(query)].body, NEW)
+    is_same = bytes(row.asked) == digest_of(query)
+    if not is_same:
+        _failed("other_request", "an activation id came with another body; its first answer was given again")
+    return Answered(json.loads(row.answer), KEPT if is_same else OTHER_REQUEST)
+
+
+def digest_of(query: HintQuery) -> bytes:
+    """Return the digest of what was asked. A field at its default counts as not sent, as from an older sender."""
+    told = {
+        field.name: value
+        for field in fields(query)
+        if (value := getattr(query, field.name)) and value != field.default and field.name != "offered_before"
     }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()
 
 
-def _hint(query: HintQuery, finding: Finding) -> dict[str, Any]:
-    caution = finding.item.caution or CAUTIONS.get(finding.item.state, "")
-    return {"hint_id": f"{query.activation_id}:h{finding.rank}", "caution": caution, **_candidate(finding)}
-
-
-def _candidate(finding: Finding) -> dict[str, Any]:
-    item = finding.item
-    return {
-        "knowledge_id": item.knowledge_id,
-        "revision": item.revision,
-        "rank": finding.rank,
-        "proposition": item.proposition,
-        "state": item.state,
-        "matched_by": list(finding.matched_by),
-        "scores": dict(finding.scores),
-        "tokens": estimate_tokens(item.proposition),
-    }
-
-
-def events_of(query: HintQuery, findings: Findings, answer: dict[str, Any], took_ms: float) -> list[dict[str, Any]]:
-    """Return the hint.query and hint.offered events of one answer. The query's text is not in them."""
-    common = {
-        "trigger": query.trigger,
-        "source_event_id": query.source_event_id,
-        "algorithm_version": findings.version,
-    }
-    envelope = _envelope(query)
-    asked = {
-        **envelope,
-        "event_id": f"{query.activation_id}:query",
-        "type": "hint.query",
-        "data": {
-            **common,
-            "matcher": findings.matcher,
-            "n_retrieved": answer["counts"]["retrieved"],
-            "n_offered": answer["count"],
-            "result": "success" if answer["count"] else "empty",
-            "duration_ms": round(took_ms, 3),
-            "query_diagnostics": diagnostics(query),
-            "candidates": [_listed(finding) for finding in findings.candidates[:LISTED]],
-            "n_unlisted": max(0, len(findings.candidates) - LISTED),
-        },
-    }
-    offers = [
-        {
-            **envelope,
-            "event_id": hint["hint_id"],
-            "hint_id": hint["hint_id"],
-            "knowledge_id": hint["knowledge_id"],
-            "type": "hint.offered",
-            "data": {**common, **{name: hint[name] for name in OFFERED_KEYS}},
-        }
-        for hint in answer["hints"]
-    ]
-    return [asked, *offers]
-
-
-def _envelope(query: HintQuery) -> dict[str, Any]:
-    optional = {
-        "caused_by": query.source_event_id,
-        "task_id": query.task_id,
-        "actor_id": query.actor_id,
-        "team_root": query.team_root,
-        "tool": query.tool,
-        "mcp_server": query.mcp_server,
-    }
-    return {
-        "run_id": query.run_id,
-        "activation_id": query.activation_id,
-        "occurred_at": datetime.now(UTC).isoformat(),
-        **{name: value for name, value in optional.items() if value},
-    }
-
-
-def _listed(finding: Finding) -> dict[str, Any]:
-    held = {"hold_reason": finding.hold_reason} if finding.hold_reason else {}
-    return {**_candidate(finding), **held}
-
-
-def diagnostics(query: HintQuery) -> dict[str, Any]:
-    """Return measures of a query that tell how it was searched and not what it said. Lengths in code points."""
-    text = v2.happened(query)
-    digest = hashlib.sha256(fingerprint(text).exact.encode()).hexdigest()[:16]
-    return {
-        "query_length": len(query.query),
-        "tool_result_length": len(query.tool_result),
-        "n_terms": len(v2.terms(text)),
-        "n_entities": len(query.entities),
-        "n_topics": len(query.topics),
-        "n_issued": len(query.issued),
-        "n_suppressed": len(query.suppressed),
-        "fingerprint": digest if text.strip() else "",
-    }
+def _failed(what: str, why: str) -> None:
+    """Count and log what went wrong; `why` holds words of ours only."""
+    metrics.note_hint_failure(what)
+    logger.error("hints: %s failed: %s", what, why)

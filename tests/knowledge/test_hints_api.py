@@ -11,7 +11,6 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from ingest.authentication import create_key
 from ingest.journal import read_events
 from ingest.models import Event, Project
 from kernel.edge.observation_client import request_to_json
@@ -19,21 +18,9 @@ from kernel.messages import HintRequest, SuppressedItem
 from knowledge.drafts import ItemDraft
 from knowledge.find_hints import find_hints
 from knowledge.find_hints.findings import HintQuery
-from knowledge.items import create_item, revise_item
+from knowledge.items import revise_item
 from knowledge.models import HintAnswer
-
-URL = "/v1/observations/hints"
-BATCH = f"{URL}/batch"
-ERROR = "fatal: not a git repository (or any of the parent directories): .git"
-
-
-def make_project(slug: str) -> Project:
-    return Project.objects.create(slug=slug, name=slug)
-
-
-def add_item(project: Project, knowledge_id: str, **fields: Any) -> None:
-    draft = ItemDraft(knowledge_id, fields.pop("proposition", f"Rule {knowledge_id}: run `{knowledge_id}`."), **fields)
-    create_item(project, draft, by="tester", reason="test")
+from tests.knowledge.asking import BATCH, ERROR, URL, add_item, failed, key_for, make_project, post
 
 
 def revise(project: Project, knowledge_id: str, proposition: str, **fields: Any) -> None:
@@ -47,26 +34,6 @@ def project(db: None) -> Project:
     add_item(project, "git-init", state="confirmed", entities=("not a git repository",), trigger="tool.failed")
     add_item(project, "sprocket", state="confirmed", proposition="Sprocket jam: run `oil`.")
     return project
-
-
-def key_for(project: Project, *scopes: str) -> str:
-    return create_key(project, "kernel", scopes or ("observe",))[1]
-
-
-def post(key: str, body: Any, url: str = URL) -> Any:
-    content = body if isinstance(body, bytes | str) else json.dumps(body)
-    return Client().post(url, content, content_type="application/json", headers={"Authorization": f"Bearer {key}"})
-
-
-def failed(**fields: Any) -> dict[str, Any]:
-    base = {
-        "run": "r-1",
-        "trigger": "tool.failed",
-        "tool": "shell",
-        "tool_result": ERROR,
-        "error_class": "exit_nonzero",
-    }
-    return {**base, "query": "Release the parser package", "activation_source_id": "r-1:7", **fields}
 
 
 def nothing_written() -> bool:
@@ -119,10 +86,21 @@ def test_no_hit_is_a_normal_answer(project: Project) -> None:
     assert asked.data["result"] == "empty"
 
 
-def test_request_of_before_runtime_triggers_still_works(project: Project) -> None:
-    """Without the newer fields a request is priming; an activation id is made for it."""
-    response = post(key_for(project), {"project": "alpha", "run": "r-1", "query": "a sprocket jam", "limit": 0})
-    answer = response.json()
+OLD_BODIES: list[dict[str, Any]] = [
+    {"run": "r-1", "query": "a sprocket jam"},
+    {"project": "alpha", "run": "r-1", "query": "a sprocket jam", "limit": 0},
+    {
+        "project": "alpha", "run": "r-1", "task": "t-1", "actor": "a-1", "query": "a sprocket jam", "tool": "",
+        "tool_result": "", "entities": None, "topics": None, "limit": 8, "active_skills": None,
+        "issued_knowledge_ids": None, "team_root": "",
+    },
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", OLD_BODIES)
+def test_the_smallest_old_bodies_still_work(project: Project, body: dict[str, Any]) -> None:
+    """Without the newer fields, or with null for what is empty, a request is priming; an activation id is made."""
+    answer = post(key_for(project), body).json()
     assert [hint["knowledge_id"] for hint in answer["hints"]] == ["sprocket"]
     assert answer["activation_id"].startswith("r-1:")
     assert read_events(project.pk, "r-1")[0].data["trigger"] == "task.priming"
@@ -276,9 +254,9 @@ def test_the_description_of_the_api_shows_triggers_and_revisions(client: Client)
 @pytest.mark.parametrize(
     ("body", "status", "code", "field"),
     [
-        (b"{", 400, "bad_json", None),
-        (b"\xff\xfe", 400, "bad_json", None),
-        (b"[1]", 400, "bad_body", None),
+        (b"{", 400, "bad_json", "body"),
+        (b"\xff\xfe", 400, "bad_json", "body"),
+        (b"[1]", 400, "bad_body", "body"),
         ({"run": "r", "colour": 1}, 400, "unknown_field", "colour"),
         ({"run": "r", "budget": {"gold": 1}}, 400, "unknown_field", "budget.gold"),
         ({"query": "x"}, 400, "invalid_field", "run"),

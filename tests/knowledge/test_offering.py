@@ -16,6 +16,7 @@ from knowledge.find_hints import candidates, find_hints, v2
 from knowledge.find_hints.findings import HintQuery
 from knowledge.items import change_state, import_items
 from knowledge.models import HintAnswer
+from tests.knowledge.asking import n_failed
 from tests.knowledge.test_starter import EXAMPLES, STARTER
 
 ERROR = "fatal: not a git repository (or any of the parent directories): .git"
@@ -51,11 +52,11 @@ def test_events_are_committed_with_the_answer() -> None:
     """Outside of any transaction, the journal has the query and the offer when the answer is given."""
     project = Project.objects.create(slug="alpha", name="Alpha")
     add_items(project, rule(1, entities=["not a git repository"]))
-    failures = offering.telemetry_failures
+    failures = n_failed("telemetry")
     (answer,) = offering.answer_all(project, [query()])
     assert answer["count"] == 1
     assert [event.type for event in read_events(project.pk, "r-1")] == ["hint.query", "hint.offered"]
-    assert offering.telemetry_failures == failures
+    assert n_failed("telemetry") == failures
 
 
 @pytest.mark.django_db(transaction=True)
@@ -63,7 +64,7 @@ def test_telemetry_that_cannot_be_written_withholds_no_hint(caplog: pytest.LogCa
     """Without a journal the hints are still given and kept; the failure is counted and logged without text."""
     project = Project.objects.create(slug="alpha", name="Alpha")
     add_items(project, rule(1, entities=["not a git repository"]))
-    failures = offering.telemetry_failures
+    failures = n_failed("telemetry")
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE ingest_event RENAME TO ingest_event_away")
     try:
@@ -72,10 +73,10 @@ def test_telemetry_that_cannot_be_written_withholds_no_hint(caplog: pytest.LogCa
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE ingest_event_away RENAME TO ingest_event")
     assert [hint["knowledge_id"] for hint in answer["hints"]] == ["k-001"]
-    assert offering.telemetry_failures == failures + 1
+    assert n_failed("telemetry") == failures + 1
     assert "git repository" not in caplog.text
     assert not Event.objects.exists()
-    assert HintAnswer.objects.get().answer == answer
+    assert json.loads(HintAnswer.objects.get().answer) == answer
 
 
 @pytest.mark.django_db(transaction=True)
@@ -83,7 +84,7 @@ def test_answer_that_cannot_be_kept_is_given() -> None:
     """Without the table of kept answers the hints found are still given, and counted as not kept."""
     project = Project.objects.create(slug="alpha", name="Alpha")
     add_items(project, rule(1, entities=["not a git repository"]))
-    failures = offering.keeping_failures
+    failures = n_failed("keeping")
     with connection.cursor() as cursor:
         cursor.execute("CREATE RULE refuse AS ON INSERT TO knowledge_hintanswer DO INSTEAD SELECT 1/0")
     try:
@@ -92,14 +93,18 @@ def test_answer_that_cannot_be_kept_is_given() -> None:
         with connection.cursor() as cursor:
             cursor.execute("DROP RULE refuse ON knowledge_hintanswer")
     assert answer["count"] == 1
-    assert offering.keeping_failures == failures + 1
+    assert n_failed("keeping") == failures + 1
 
 
 def test_listed_candidates_are_bounded_and_the_rest_is_counted(project: Project) -> None:
     """Eighty candidates: eight offered, the best held back listed, the rest a number; one event holds it."""
     add_items(project, *(rule(number) for number in range(80)))
     (answer,) = offering.answer_all(project, [query("flux capacitor")])
-    assert answer["counts"] == {"retrieved": 80, "offered": 8, "dropped": 72, "unlisted": 22}
+    by_reason = {"limit": 72}
+    assert answer["counts"] == {
+        "retrieved": 80, "offered": 8, "dropped": 72, "dropped_by_reason": by_reason, "unlisted": 22,
+    }  # fmt: skip
+    assert answer["dropped"][0] == {"knowledge_id": "k-008", "reason": "limit", "bound": 8}
     assert len(answer["dropped"]) == 50
     asked = read_events(project.pk, "r-1")[0]
     assert (len(asked.data["candidates"]), asked.data["n_unlisted"]) == (50, 30)
