@@ -191,6 +191,7 @@ INGEST_REJECTS_PER_HOUR = env_int("INGEST_REJECTS_PER_HOUR", 5_000, 1)  # reject
 READ_MAX_PAGE_BYTES = env_int("READ_MAX_PAGE_BYTES", 8 * 1024 * 1024, 1)  # bytes of event data in one answer
 INGEST_FOLD_TASK = env_str("INGEST_FOLD_TASK", "knowledge.fold_runs")  # Celery task queued when runs got events
 INGEST_TOTALS = env_str("INGEST_TOTALS", "knowledge.totals.add_to_totals")  # keeps the counts of runs that go
+INGEST_UNCOUNT = env_str("INGEST_UNCOUNT", "knowledge.projection.take_away")  # uncounts runs that are deleted
 
 # Observation limits.
 HINTS_MAX_BODY_BYTES = env_int("HINTS_MAX_BODY_BYTES", 1024 * 1024, 1)  # bytes

@@ -7,12 +7,15 @@ every accepted request leaves a row that refers to it. What the runtime of an ag
 workflow histories) is not ours to delete. (Seed 001 §13.)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.module_loading import import_string
 
 from ingest import partitions, unused_messages
 from ingest.forgetting import ROWS_AT_ONCE, RUNS_AT_ONCE, claim, delete_some, erase_runs, project_models, run_models
@@ -41,8 +44,10 @@ def delete_run(project_id: int, run_id: str) -> DeletedRun | None:
         n_rows = sum(
             model._default_manager.filter(project_id=project_id, run_id=run_id).count() for model in run_models()
         )
-        erase_runs(project_id, [run_id], "deleted")
         n_events = _delete_events(project_id, run_id)
+        take_away: Callable[[int, list[str]], None] = import_string(settings.INGEST_UNCOUNT)
+        take_away(project_id, [run_id])
+        erase_runs(project_id, [run_id], "deleted")
     return DeletedRun(n_events, n_messages) if known or n_rows or n_events else None
 
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from ingest.journal import read_events
 from ingest.models import Run
+from knowledge import projection
 from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
 from knowledge.fold import FOLD_VERSION, fold_run
 from knowledge.models import Activation, Candidate, RunSummary
@@ -65,11 +66,16 @@ def _fold_once(project_id: int, run_id: str, force: bool) -> bool:
     events = read_events(project_id, run_id)
     # Without events the day was forgotten: what was derived from them stays, and is all there is.
     arrival = max((event.arrival for event in events), default=run["last_arrival"])
+    # Only these can have been counted before, and only these can count now.
+    counts = any(projection.affects_knowledge(event.type) for event in events)
+    before = projection.reported(project_id, [run_id]) if counts else {}
     if events:
         _replace(project_id, run_id, fold_run(events), arrival)
     marked = Run.objects.filter(project_id=project_id, run_id=run_id, folded_arrival__lte=arrival)
     if not marked.update(folded_arrival=arrival):
         raise RunGone(run_id)
+    if counts:  # last, because it locks what other runs count as well
+        projection.apply(project_id, before, projection.reported(project_id, [run_id]))
     return True
 
 

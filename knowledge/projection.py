@@ -18,7 +18,7 @@ COUNTS: Final = ("n_used", "n_ignored", "n_helpful", "n_harmful", "n_neutral")
 Counts = tuple[int, ...]  # in the order of COUNTS
 Uses = Mapping[str, Counts]  # knowledge_id -> what one run reported of it
 
-# What counts as reported, of one row of candidates. A hint that no item is known of counts nowhere.
+# What counts as reported, of one row of candidates.
 REPORTED: Final[Mapping[str, str]] = {
     "n_used": "usage_source = 'reported' AND used_ns IS NOT NULL",
     "n_ignored": "usage_source = 'reported' AND used_ns IS NULL AND ignored_ns IS NOT NULL",
@@ -27,7 +27,8 @@ REPORTED: Final[Mapping[str, str]] = {
     "n_neutral": "outcome_source = 'reported' AND outcome = 'neutral'",
 }
 _COUNTED: Final = ", ".join(f"count(*) FILTER (WHERE {REPORTED[name]})" for name in COUNTS)
-_OF_ITEMS: Final = "(usage_source = 'reported' OR outcome_source = 'reported') AND knowledge_id NOT LIKE '? %%'"
+OF_AN_ITEM: Final = "knowledge_id NOT LIKE '? %%'"  # of a hint alone no item is known, and it counts nowhere
+_OF_ITEMS: Final = f"(usage_source = 'reported' OR outcome_source = 'reported') AND {OF_AN_ITEM}"
 _READ: Final = f"""
 SELECT knowledge_id, {_COUNTED} FROM knowledge_candidate
 WHERE project_id = %s AND run_id = ANY(%s) AND {_OF_ITEMS} GROUP BY knowledge_id

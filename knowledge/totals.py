@@ -9,6 +9,8 @@ from typing import Final
 
 from django.db import connection
 
+from knowledge.projection import OF_AN_ITEM, REPORTED
+
 _RUN_COUNTS: Final[Mapping[str, str]] = {
     "n_runs": "count(*)",
     "n_solved": "count(*) FILTER (WHERE summary.success)",
@@ -72,10 +74,25 @@ _ADD_ACTIVATIONS: Final = _adding(
     GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
     """,
 )
+_ITEM_COUNTS: Final[Mapping[str, str]] = {
+    "n_retrieved": "count(*)",
+    "n_offered": "count(offered_ns)",
+    "n_injected": "count(injected_ns)",
+    **{name: f"count(*) FILTER (WHERE {which})" for name, which in REPORTED.items()},
+}
+_ADD_ITEMS: Final = _adding(
+    "knowledge_itemtotals",
+    "project_id, knowledge_id",
+    _ITEM_COUNTS,
+    f"""
+    SELECT project_id, knowledge_id, {", ".join(_ITEM_COUNTS.values())} FROM knowledge_candidate
+    WHERE project_id = %s AND run_id = ANY(%s) AND {OF_AN_ITEM} GROUP BY 1, 2 ORDER BY 1, 2
+    """,
+)
 
 
 def add_to_totals(project_id: int, run_ids: Sequence[str]) -> None:
     """Add the runs' counts to those of their days. The caller holds their locks and deletes them in its transaction."""
     with connection.cursor() as cursor:
-        for statement in (_ADD_RUNS, _ADD_ACTIVATIONS):
+        for statement in (_ADD_RUNS, _ADD_ACTIVATIONS, _ADD_ITEMS):
             cursor.execute(statement, [project_id, list(run_ids)])
