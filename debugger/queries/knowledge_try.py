@@ -1,0 +1,225 @@
+"""Tries a query on a project's knowledge and puts every result, and every item held back, into words.
+
+Nothing is written: no telemetry, no kept answer, and the query's text stays in the request. (Seed 001 §7, §13.)
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from contract import stages
+from contract.text import estimate_tokens
+from debugger.queries.knowledge_moves import STATE_TONES
+from debugger.queries.pieces import Piece, one_line
+from knowledge.find_hints import find_hints
+from knowledge.find_hints.findings import Finding, Findings, HintQuery
+
+HELD_SHOWN: Final = 30  # candidates held back that are explained; the rest are counted
+
+# How each part of a score is called, and what it says. Of an unknown one the name is shown.
+PARTS: Final[Mapping[str, tuple[str, str]]] = {
+    "score": ("score", "what the results are ranked by"),
+    "confidence": ("confidence", "how likely the item answers this; the gate compares it"),
+    "lexical": ("words", "how much the words agree, rare ones counting more"),
+    "cosine": ("meaning", "how close the meaning is, by embedding"),
+    "rrf": ("both ranks", "the ranks by words and by meaning taken together"),
+    "tier": ("tier", "0 an entity, 1 a topic, 2 a whole phrase, 3 shared terms; lower ranks first"),
+    "shared_terms": ("shared terms", "words that a line of what happened and the item share"),
+}
+COUNTS: Final = ("tier", "shared_terms")  # whole numbers: no bar
+
+# The first word of a match reason, and how it is told.
+MATCHES: Final[Mapping[str, tuple[str, str]]] = {
+    "entity": ("names", "entity"),
+    "topic": ("is about", "topic"),
+    "phrase": ("same phrase:", "phrase"),
+    "terms": ("shared terms:", "terms"),
+    "fingerprint": ("same error", "fingerprint"),
+    "error_code": ("same error code", "fingerprint"),
+    "meaning": ("close in meaning", "meaning"),
+    "vector": ("close in meaning", "meaning"),
+    "lexical": ("shared words", "terms"),
+    "replaces": ("stands in for", "replaces"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePart:
+    """One part of a score: its number, and how much of its bar is filled, in thousandths (None: no bar)."""
+
+    name: str
+    label: str
+    meaning: str
+    value: float
+    filled: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One candidate in words. `decided` is what the reason rests on: the number, the scope, the state."""
+
+    knowledge_id: str
+    revision: int
+    rank: int
+    state: str
+    tone: str
+    proposition: str
+    caution: str
+    tokens: int
+    matched: tuple[Piece, ...]
+    replaces: str
+    parts: tuple[ScorePart, ...]
+    reason: str
+    reason_meaning: str
+    decided: str
+
+    @property
+    def is_offered(self) -> bool:
+        return not self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The answer to a tried query. `tokens` are those of the rules offered."""
+
+    version: str
+    legs: tuple[str, ...]
+    gate: float | None
+    took_ms: float
+    offered: tuple[Result, ...]
+    held: tuple[Result, ...]
+    n_unshown: int
+    tokens: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_held(self) -> int:
+        return len(self.held) + self.n_unshown
+
+
+def try_query(project_id: int, query: HintQuery, version: str, *, gated: bool) -> Tried:
+    """Run FindHints and explain what it found. Raises KeyError for an unknown version."""
+    started = time.perf_counter()
+    findings = find_hints(project_id, query, version)
+    took_ms = (time.perf_counter() - started) * 1_000
+    return explain(query, findings, took_ms)
+
+
+def explain(query: HintQuery, findings: Findings, took_ms: float) -> Tried:
+    """Put the findings of a query into words. Pure."""
+    most = _largest(findings.candidates)
+    results = [_result(query, findings, finding, most) for finding in findings.candidates]
+    offered = tuple(result for result in results if result.is_offered)
+    held = tuple(result for result in results if not result.is_offered)
+    return Tried(
+        findings.version,
+        tuple(findings.matcher.split("+")),
+        findings.gate,
+        took_ms,
+        offered,
+        held[:HELD_SHOWN],
+        len(held[HELD_SHOWN:]),
+        sum(result.tokens for result in offered),
+        findings.notes,
+    )
+
+
+def _largest(candidates: Sequence[Finding]) -> Mapping[str, float]:
+    """Return what fills a bar: 1, or the largest value of a part that goes beyond it."""
+    most: dict[str, float] = {}
+    for finding in candidates:
+        for name, value in finding.scores.items():
+            most[name] = max(most.get(name, 1.0 if name != "rrf" else 0.0), value)
+    return most
+
+
+def _result(query: HintQuery, findings: Findings, finding: Finding, most: Mapping[str, float]) -> Result:
+    item = finding.item
+    replaces = [reason.partition(":")[2] for reason in finding.matched_by if reason.startswith("replaces:")]
+    return Result(
+        knowledge_id=item.knowledge_id,
+        revision=item.revision,
+        rank=finding.rank,
+        state=item.state,
+        tone=STATE_TONES.get(item.state, ""),
+        proposition=item.proposition,
+        caution=item.caution,
+        tokens=estimate_tokens(item.proposition),
+        matched=tuple(piece for reason in finding.matched_by for piece in _matched(reason)),
+        replaces=replaces[0] if replaces else "",
+        parts=tuple(_part(name, value, most) for name, value in _ordered(finding.scores)),
+        reason=finding.hold_reason,
+        reason_meaning=stages.HOLD_REASONS.get(finding.hold_reason, finding.hold_reason),
+        decided=_decided(query, findings, finding),
+    )
+
+
+def _matched(reason: str) -> Iterator[Piece]:
+    """Yield a match reason in words: what kind of match, then what it was."""
+    kind, _, what = reason.partition(":")
+    if kind == "replaces":
+        return
+    label = MATCHES[kind][0] if kind in MATCHES else kind.replace("_", " ")
+    yield Piece(label, "soft")
+    if what:
+        yield Piece(one_line(what, 160), "mono")
+
+
+def _ordered(scores: Mapping[str, float]) -> list[tuple[str, float]]:
+    places = {name: place for place, name in enumerate(PARTS)}
+    return sorted(scores.items(), key=lambda pair: (places.get(pair[0], len(places)), pair[0]))
+
+
+def _part(name: str, value: float, most: Mapping[str, float]) -> ScorePart:
+    label, meaning = PARTS.get(name, (name.replace("_", " "), ""))
+    whole = most.get(name) or 1.0
+    filled = None if name in COUNTS else round(1_000 * min(1.0, max(0.0, value / whole)))
+    return ScorePart(name, label, meaning, value, filled)
+
+
+def _decided(query: HintQuery, findings: Findings, finding: Finding) -> str:
+    """Return what a hold reason rests on, "" when the reason says it all."""
+    item = finding.item
+    if finding.hold_reason == "gate":
+        confidence = finding.scores.get("confidence")
+        needed = "" if findings.gate is None else f", needed {findings.gate:.2f}"
+        return "" if confidence is None else f"confidence {confidence:.2f}{needed}"
+    if finding.hold_reason == "near_duplicate" and "similarity" in finding.scores:
+        return f"{finding.scores['similarity']:.0%} of its words are those of the other"
+    if finding.hold_reason == "scope_mismatch":
+        return _scope(query, finding)
+    words = {
+        "limit": f"at most {query.limit} were asked for",
+        "retired": f"it is {item.state}" + (f", replaced by {item.replaced_by}" if item.replaced_by else ""),
+        "ineligible_state": f"it is {item.state.replace('_', ' ')}",
+        "suspended": f"it is kept from {query.trigger}",
+        "topic_cap": f"the topic is {one_line(item.topics[0], 80)}" if item.topics else "",
+    }
+    return words.get(finding.hold_reason, "")
+
+
+def _scope(query: HintQuery, finding: Finding) -> str:
+    item = finding.item
+    pairs = (
+        ("trigger", item.trigger, query.trigger),
+        ("tool", item.tool, query.tool),
+        ("MCP server", item.mcp_server, query.mcp_server),
+    )
+    differing = (
+        f"it is for the {name} {scope}, asked was for {asked or 'none'}"
+        for name, scope, asked in pairs
+        if scope and scope.lower() != asked.lower()
+    )
+    return next(differing, "")
+
+
+def why_not(project_id: int, query: HintQuery, version: str, knowledge_id: str, tried: Tried) -> Piece:
+    """Return in one sentence what became of a named item, with its tone."""
+    for result in (*tried.offered, *tried.held):
+        if result.knowledge_id == knowledge_id and result.is_offered:
+            return Piece(f"is offered, at rank {result.rank}.", "ok")
+        if result.knowledge_id == knowledge_id:
+            because = f" ({result.decided})" if result.decided else ""
+            return Piece(f"was found and held back: {result.reason_meaning}{because}.", "warn")
+    return Piece("is no candidate of this query.", "warn")
