@@ -13,7 +13,7 @@ DEFAULT: Final = "thefuck"
 # corpus -> those whose failures are of another field; all others know the same tools and could answer
 FOREIGN_TO: Final[Mapping[str, tuple[str, ...]]] = {
     "thefuck": ("ruff",),
-    "ruff": ("thefuck",),
+    "ruff": ("thefuck", "noisy", "russian"),
     "noisy": ("ruff",),
     "russian": ("ruff",),
 }
@@ -22,12 +22,12 @@ UNANSWERABLE: Final = "unanswerable"
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Items, what is asked of them, and the pool of failures that none of them is about."""
+    """Items, what is asked of them, and lists of failures that none of them is about."""
 
     name: str
     drafts: tuple[ItemDraft, ...]
     pairs: tuple[Pair, ...]
-    foreign: tuple[Pair, ...]
+    foreign: tuple[tuple[Pair, ...], ...]
 
     @property
     def item_ids(self) -> frozenset[str]:
@@ -57,9 +57,9 @@ def read_items(file: Path) -> list[ItemDraft]:
     return drafts
 
 
-def _foreign(name: str) -> list[Pair]:
-    others = [_file(other, "pairs") for other in (UNANSWERABLE, *FOREIGN_TO[name])]
-    return [pair for file in others if file.exists() for pair in read_pairs(file)]
+def _foreign(name: str) -> list[tuple[Pair, ...]]:
+    files = (_file(other, "pairs") for other in (UNANSWERABLE, *FOREIGN_TO[name]))
+    return [tuple(read_pairs(file)) for file in files if file.exists()]
 
 
 def _file(name: str, kind: str) -> Path:

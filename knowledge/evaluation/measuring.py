@@ -23,6 +23,7 @@ from knowledge.evaluation.figures import Outcome
 from knowledge.evaluation.pairs import Pair
 from knowledge.evaluation.questions import OFFER_LIMIT, RANKED_LIMIT, Question, Questions, hint_query
 from knowledge.evaluation.subjects import Subject
+from knowledge.find_hints.findings import HintQuery
 from knowledge.items import import_items
 from knowledge.models import KnowledgeItem, KnowledgeRevision
 
@@ -40,9 +41,12 @@ class Measured:
 
 
 def measure(
-    drafts: Sequence[ItemDraft], questions: Questions, subjects: Sequence[Subject], tell: Tell
+    drafts: Sequence[ItemDraft], questions: Questions, subjects: Sequence[Subject], tell: Tell, task: str = ""
 ) -> dict[str, Measured]:
-    """Return what each subject answered. Raises RuntimeError when an item taken away is still found."""
+    """Return what each subject answered. `task` stands in the place of every command line.
+
+    Raises RuntimeError when an item taken away is still found.
+    """
     outcomes: dict[str, list[Outcome]] = {subject.name: [] for subject in subjects}
     gates: dict[str, float | None] = {}
     with scratch_project(drafts) as project_id:
@@ -54,7 +58,8 @@ def measure(
         for number, question in enumerate(questions.all):
             with without_item(project_id, question.taken_away):
                 for subject in subjects:
-                    outcome, gate = ask(project_id, subject, question, number)
+                    query = hint_query(question.pair, number, OFFER_LIMIT, task)
+                    outcome, gate = ask(project_id, subject, question, query)
                     outcomes[subject.name].append(outcome)
                     gates[subject.name] = gate
             if (number + 1) % TOLD_EVERY == 0:
@@ -93,9 +98,8 @@ def without_item(project_id: int, knowledge_id: str) -> Iterator[None]:
         transaction.set_rollback(True)
 
 
-def ask(project_id: int, subject: Subject, question: Question, number: int) -> tuple[Outcome, float | None]:
+def ask(project_id: int, subject: Subject, question: Question, query: HintQuery) -> tuple[Outcome, float | None]:
     """Ask as a kernel asks, timed and first, so that nothing is kept yet; then with the gate off and deeper."""
-    query = hint_query(question.pair, number, OFFER_LIMIT)
     started = time.perf_counter_ns()
     answer = subject.ask(project_id, query, True)
     took_ms = (time.perf_counter_ns() - started) / 1e6

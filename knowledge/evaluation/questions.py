@@ -65,23 +65,26 @@ class Questions:
 
 
 def questions_of(
-    pairs: Sequence[Pair], item_ids: Collection[str], foreign: Sequence[Pair], sample: int | None = None
+    pairs: Sequence[Pair], item_ids: Collection[str], foreign: Sequence[Sequence[Pair]], sample: int | None = None
 ) -> Questions:
     """Return what to ask: all pairs with a rule (or `sample` of them), and as many without an answer as have one.
 
     Half of these are held out, those whose rule has no item among them. The other half are the pairs' own rows
-    without a rule, then `foreign` ones; a rule that has an item here makes a pair not foreign.
+    without a rule, then as many of each of the `foreign` lists; a rule that has an item here makes a pair not
+    foreign. Where these are too few, more are held out.
     """
     ruled = [pair for pair in pairs if pair.rule]
     asked = drawn(ruled, len(ruled) if sample is None else sample)
     answerable = [pair for pair in asked if pair.rule in item_ids]
     without_item = [pair for pair in asked if pair.rule not in item_ids]
-    held_out = drawn(answerable, len(answerable) // 2 - len(without_item), "held out")
     n_foreign = len(answerable) - max(len(answerable) // 2, len(without_item))
     strangers = drawn([pair for pair in pairs if not pair.rule], n_foreign)
     here = {(pair.command, pair.output) for pair in pairs}
-    others = [one for one in foreign if one.rule not in item_ids and (one.command, one.output) not in here]
-    strangers += drawn(others, n_foreign - len(strangers))
+    pools = [
+        [one for one in pool if one.rule not in item_ids and (one.command, one.output) not in here] for pool in foreign
+    ]
+    strangers += drawn_from_each(pools, n_foreign - len(strangers))
+    held_out = drawn(answerable, len(answerable) - len(without_item) - len(strangers), "held out")
     return Questions(
         answerable=tuple(Question("answerable", pair) for pair in answerable),
         held_out=tuple(Question("held_out", pair) for pair in held_out),
@@ -96,18 +99,29 @@ def drawn(pairs: Sequence[Pair], count: int, salt: str = "") -> list[Pair]:
     return [pairs[place] for place in sorted(places[: max(0, count)])]
 
 
+def drawn_from_each(pools: Sequence[Sequence[Pair]], count: int) -> list[Pair]:
+    """Return `count` pairs, as many of each pool; what a small one lacks the larger ones give."""
+    found: list[Pair] = []
+    for place, pool in enumerate(sorted(pools, key=len)):
+        found += drawn(pool, (count - len(found)) // (len(pools) - place))
+    return found
+
+
 def _hash(pair: Pair, salt: str) -> str:
     text = "\x1f".join((SEED, salt, pair.rule or "", pair.command, pair.output))
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def hint_query(pair: Pair, number: int, limit: int) -> HintQuery:
-    """Return the request of a kernel whose shell tool failed with this output; its task is the command line."""
+def hint_query(pair: Pair, number: int, limit: int, task: str = "") -> HintQuery:
+    """Return the request of a kernel whose shell tool failed with this output.
+
+    Its task is the command line, unless another one is given: the reference kernel sends the task of the run.
+    """
     return HintQuery(
         run_id="evaluation",
         activation_id=f"evaluation:a{number}",
         trigger=TRIGGER,
-        query=clip(pair.command, QUERY_LIMIT),
+        query=clip(task or pair.command, QUERY_LIMIT),
         tool=TOOL,
         tool_result=clip(pair.output, TOOL_RESULT_LIMIT),
         error_class=ERROR_CLASS,

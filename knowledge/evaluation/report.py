@@ -77,6 +77,8 @@ def sentence(result: CorpusResult) -> str:
     )
     if result.rules_without_item:
         text += f" Rules without an item: {', '.join(f'`{rule}`' for rule in result.rules_without_item)}."
+    if result.task:
+        text += " Every question names the same task in place of its command line."
     return text
 
 

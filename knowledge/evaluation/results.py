@@ -33,14 +33,33 @@ class CorpusResult:
     rules_without_item: Sequence[str]
     versions: Mapping[str, Mapping[str, Any]]
     not_measured: Mapping[str, str]
+    task: str = ""  # what was asked in the place of each command line, if anything
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, measured_on: str) -> dict[str, Any]:
         return {
             "corpus": self.corpus,
+            "task": self.task,
             "counts": dict(self.counts),
             "rules_without_item": list(self.rules_without_item),
-            "versions": {name: dict(figures) for name, figures in self.versions.items()},
+            "versions": {
+                name: {**figures, "operating_point": self._operating_point(figures, measured_on)}
+                for name, figures in self.versions.items()
+            },
             "not_measured": dict(self.not_measured),
+        }
+
+    def _operating_point(self, figures: Mapping[str, Any], measured_on: str) -> dict[str, Any] | None:
+        """Return what pages say of a version's gate, None where it has none."""
+        if figures["gate"] is None:
+            return None
+        return {
+            "gate": figures["gate"],
+            "right_passed": figures["right_passed"],
+            "wrong_passed": figures["false_injection"],
+            "n_answerable": self.counts["answerable"],
+            "n_unanswerable": sum(self.counts[kind] for kind in ("held_out", "without_item", "foreign")),
+            "measured_on": measured_on,
+            "corpus": self.corpus,
         }
 
 
@@ -80,9 +99,10 @@ def thinned(points: Sequence[Point], most: int) -> list[Point]:
     return [points[round(place * (len(points) - 1) / (most - 1))] for place in range(most)]
 
 
-def as_json(results: Sequence[CorpusResult]) -> dict[str, Any]:
+def as_json(results: Sequence[CorpusResult], measured_on: str) -> dict[str, Any]:
     """Return the object a measurement prints: the first corpus at the top, and all of them by name."""
-    return {**results[0].as_json(), "corpora": {result.corpus: result.as_json() for result in results}}
+    corpora = {result.corpus: result.as_json(measured_on) for result in results}
+    return {"measured_on": measured_on, **corpora[results[0].corpus], "corpora": corpora}
 
 
 def _point(point: Point | None) -> dict[str, float | None] | None:

@@ -18,6 +18,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
+from django.utils import timezone
 
 from debugger.embedded.postgres import postgres_problem
 from debugger.embedded.processes import StackError
@@ -50,6 +51,9 @@ class Command(BaseCommand):
         parser.add_argument("--items", type=Path, help="of these items instead: JSON Lines as import_knowledge takes")
         parser.add_argument("--versions", nargs="+", metavar="NAME", help=f"only these of: {', '.join(NAMES)}")
         parser.add_argument("--sample", type=int, metavar="N", help="ask only N pairs of each corpus, always the same")
+        parser.add_argument(
+            "--task", default="", metavar="TEXT", help="ask with this task in place of the command lines"
+        )
         parser.add_argument("--json", action="store_true", help="print the result as JSON, as the last line")
         parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a fragment of a page")
         parser.add_argument("--store", action="store_true", help="keep the result in this checkout, for the documents")
@@ -60,7 +64,7 @@ class Command(BaseCommand):
             sets = load_sets(options)
             subjects = chosen(options["versions"])
             with stopped_by_signals(), self.database():
-                found = [self.measured(one, subjects, options["sample"]) for one in sets]
+                found = [self.measured(one, subjects, options) for one in sets]
         except (CorpusError, StackError) as error:
             raise CommandError(str(error)) from None
         except KeyboardInterrupt:
@@ -69,28 +73,26 @@ class Command(BaseCommand):
         self.give(found, options)
 
     def measured(
-        self, data_set: data_sets.DataSet, subjects: Sequence[Subject], sample: int | None
+        self, data_set: data_sets.DataSet, subjects: Sequence[Subject], options: dict[str, Any]
     ) -> results.CorpusResult:
-        questions = questions_of(data_set.pairs, data_set.item_ids, data_set.foreign, sample)
+        questions = questions_of(data_set.pairs, data_set.item_ids, data_set.foreign, options["sample"])
         self.tell(f"corpus {data_set.name}")
         if questions.without_item:
             rules = ", ".join(questions.rules_without_item)
             self.tell(f"{len(questions.without_item)} pairs name a rule that has no item ({rules}): none can be found")
-        short = len(questions.answerable) - len(questions.held_out + questions.without_item + questions.foreign)
-        if short > 0:
-            self.tell(f"questions without an answer: {short} fewer than with one, as no more are known")
-        answers = measure(data_set.drafts, questions, subjects, self.tell)
+        answers = measure(data_set.drafts, questions, subjects, self.tell, options["task"])
         return results.CorpusResult(
             corpus=data_set.name,
             counts=results.counts_of(len(data_set.drafts), questions),
             rules_without_item=questions.rules_without_item,
             versions={name: results.figures_of(answer) for name, answer in answers.items()},
             not_measured={},
+            task=options["task"],
         )
 
     def give(self, found: Sequence[results.CorpusResult], options: dict[str, Any]) -> None:
         self.stdout.write(report.markdown(found))
-        measured = results.as_json(found)
+        measured = results.as_json(found, timezone.now().date().isoformat())
         if options["html"]:
             options["html"].write_text(report.html(found), encoding="utf-8")
         if options["store"]:
@@ -132,7 +134,7 @@ def load_sets(options: dict[str, Any]) -> list[data_sets.DataSet]:
         raise CommandError("--pairs and --items are for one corpus: name it with --corpus")
     if options["sample"] is not None and options["sample"] < 1:
         raise CommandError("--sample must be 1 or more")
-    if options["store"] and (own or options["sample"] or options["versions"] or corpus != "all"):
+    if options["store"] and (own or options["task"] or options["sample"] or options["versions"] or corpus != "all"):
         raise CommandError("--store keeps a whole measurement only: give --corpus all and leave out what narrows it")
     names = list(data_sets.FOREIGN_TO) if corpus == "all" else [corpus]
     return [data_sets.load(name, pairs=options["pairs"], items=options["items"]) for name in names]
