@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import anyio
+import httpx
 
 from knowledge.client.answers import Hints, failed_hints, json_object, parse_hints
 from knowledge.client.asking import BATCH, FIRST, RUN_PART, Ask, ask_to_json, body_of
@@ -56,9 +57,13 @@ class AsyncObservation:
         timeout: float = TIMEOUT,
         report_timeout: float = REPORT_TIMEOUT,
         strict: bool = False,
+        connections: httpx.AsyncClient | None = None,
     ) -> None:
-        """Raises ValueError for an address or a key that cannot be one; later nothing is raised unless `strict`."""
-        self._exchange = Exchange(url, key)
+        """Raises ValueError for an address or a key that cannot be one; later nothing is raised unless `strict`.
+
+        `connections` of exchange.open_connections are shared by several clients, and closed by whoever opened them.
+        """
+        self._exchange = Exchange(url, key, connections)
         self._timeout = timeout
         self._report_timeout = report_timeout
         self._strict = strict

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -60,25 +61,32 @@ def checked_key(key: str) -> str:
     return key
 
 
-class Exchange:
-    """The connections to one Observation under one key. Its repr names the address only."""
+def open_connections() -> httpx.AsyncClient:
+    """Return connections that know no key: each request brings its own, and no cookie goes from one to the next."""
+    # Uncompressed: what is counted is what comes, and no few bytes unfold into many.
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+    return httpx.AsyncClient(headers=headers, cookies=no_cookies, follow_redirects=False, timeout=None)
 
-    def __init__(self, url: str, key: str) -> None:
+
+class Exchange:
+    """What one key says to one Observation. Its repr names the address only.
+
+    `connections` may be shared between keys; whoever opened them closes them.
+    """
+
+    def __init__(self, url: str, key: str, connections: httpx.AsyncClient | None = None) -> None:
         self.url = checked_url(url)
         self._key = checked_key(key)
-        # Uncompressed: what is counted is what comes, and no few bytes unfold into many.
-        headers = {
-            "Authorization": f"Bearer {self._key}",
-            "Content-Type": "application/json",
-            "Accept-Encoding": "identity",
-        }
-        self._http = httpx.AsyncClient(headers=headers, follow_redirects=False, timeout=None)
+        self._owns = connections is None
+        self._http = connections or open_connections()
 
     def __repr__(self) -> str:
         return f"Exchange({self.url!r})"
 
     async def close(self) -> None:
-        await self._http.aclose()
+        if self._owns:
+            await self._http.aclose()
 
     async def post(self, path: str, content: bytes, seconds: float) -> Answer:
         """Return the answer within `seconds`. Raises ObservationTimeout, ObservationUnreachable, BadAnswer."""
@@ -95,7 +103,8 @@ class Exchange:
 
     async def _post(self, path: str, content: bytes) -> Answer:
         body = bytearray()
-        async with self._http.stream("POST", self.url + path, content=content) as response:
+        headers = {"Authorization": f"Bearer {self._key}"}
+        async with self._http.stream("POST", self.url + path, content=content, headers=headers) as response:
             async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > MAX_ANSWER_BYTES:
