@@ -4,7 +4,7 @@ A rule holds the action itself and is short; scope fields left empty mean any. (
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Final
 
 from contract import stages
@@ -103,6 +103,16 @@ def _value(name: str, value: object) -> Any:
     if not isinstance(value, str):
         raise KnowledgeError(f"{name} must be a string", field=name)
     return value
+
+
+def as_object(draft: ItemDraft) -> dict[str, Any]:
+    """Return a draft as a JSON object that gives it back: what is empty is left out where that is what it means."""
+    values = {field.name: (getattr(draft, field.name), field.default) for field in fields(ItemDraft)}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, (value, default) in values.items()
+        if value or (default is not MISSING and value != default)
+    }
 
 
 def check_draft(draft: ItemDraft) -> None:

@@ -343,6 +343,10 @@ class Migration(migrations.Migration):
             model_name='knowledgeitem',
             index=models.Index(condition=models.Q(('replaced_by__isnull', False)), fields=['project', 'replaced_by'], name='knowledge_item_replaced'),
         ),
+        migrations.AddIndex(
+            model_name='knowledgeitem',
+            index=models.Index(condition=models.Q(('suspended_dynamic', True)), fields=['project', 'knowledge_id'], name='knowledge_item_suspended'),
+        ),
         migrations.AddConstraint(
             model_name='knowledgeitem',
             constraint=models.UniqueConstraint(fields=('project', 'knowledge_id'), name='knowledge_item_unique'),

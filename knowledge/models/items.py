@@ -45,6 +45,11 @@ class KnowledgeItem(models.Model):
                 condition=models.Q(replaced_by__isnull=False),
                 name="knowledge_item_replaced",
             ),
+            models.Index(
+                fields=["project", "knowledge_id"],
+                condition=models.Q(suspended_dynamic=True),
+                name="knowledge_item_suspended",
+            ),
         ]
 
     def __str__(self) -> str:
