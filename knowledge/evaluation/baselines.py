@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from operator import mul
 from typing import Final
 
-from django.db import connection
+from django.db import DatabaseError, connection, transaction
 
 from knowledge.evaluation.figures import by_score
 from knowledge.evaluation.questions import RANKED_LIMIT
@@ -68,10 +68,14 @@ def any_word(project_id: int, query: HintQuery) -> Scored:
 
 
 def _search(statement: str, project_id: int, query: HintQuery, norm: int) -> Scored:
+    """Return what is found. PostgreSQL refuses some texts, as with a ruled line of hyphens: these find nothing."""
     values: dict[str, int | str] = {"project": project_id, "text": text_of(query), "norm": norm, "limit": RANKED_LIMIT}
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        return [(str(knowledge_id), float(score)) for knowledge_id, score in cursor.fetchall()]
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            return [(str(knowledge_id), float(score)) for knowledge_id, score in cursor.fetchall()]
+    except DatabaseError:
+        return []
 
 
 class Vectors:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import DatabaseError, connection, transaction
 
 from ingest.models import Project
 from knowledge.drafts import ItemDraft
@@ -342,6 +343,18 @@ def test_plain_text_searches_differ_as_they_should() -> None:
         hostile = hint_query(Pair(None, "a'b \x00 & | ! \\ :*", "') OR 1=1 --"), 1, 8)
         assert baselines.any_word(project_id, hostile) == []
         assert baselines.any_word(project_id, hint_query(Pair(None, "", "the of"), 1, 8)) == []
+
+
+@pytest.mark.django_db
+def test_a_text_that_postgresql_refuses_finds_nothing() -> None:
+    """`websearch_to_tsquery` fails on a ruled line, which is many times "not"; the measurement goes on after it."""
+    ruled = hint_query(Pair(None, "flux", f"{'-' * 40}flux"), 1, 8)
+    with scratch_project(make_drafts("one")) as project_id:
+        baselines.prepare_words(project_id)
+        with pytest.raises(DatabaseError, match="tsquery"), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT websearch_to_tsquery('english', %s)", [baselines.text_of(ruled)])
+        assert baselines.websearch(project_id, ruled) == []
+        assert [one for one, _ in baselines.any_word(project_id, ruled)] == ["one"]
 
 
 @pytest.mark.django_db
