@@ -102,20 +102,19 @@ def cell(version: Mapping[str, Any], figure: str) -> str:
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table: `names` are the first column from its head down, `rows` the others beside it."""
-    lines = [" | ".join([name, *row]) for name, row in zip(names, rows, strict=True)]
-    lines.insert(1, "|".join(["---", *("---:" for _ in rows[0])]))
-    return "\n".join(f"| {line} |" if "---" not in line else f"|{line}|" for line in lines)
+    lines = [f"| {' | '.join([name, *row])} |" for name, row in zip(names, rows, strict=True)]
+    lines.insert(1, f"|---|{'---:|' * len(rows[0])}")
+    return "\n".join(lines)
 
 
 def _operating(result: CorpusResult) -> str:
     shown = {name: version for name, version in result.versions.items() if version["operating"]}
     if not shown:
         return ""
-    rows = [[f"{name}" for name in shown]]
-    for target in TARGETS:
-        rows.append([_operating_cell(version, target) for version in shown.values()])
-    chosen = ["gate as it is", *(_chosen(version) for version in shown.values())]
-    return _table(["false injection at most", *(f"{target:.0%}" for target in TARGETS), chosen[0]], [*rows, chosen[1:]])
+    rows = [list(shown)]
+    rows += [[_operating_cell(version, target) for version in shown.values()] for target in TARGETS]
+    rows.append([_chosen(version) for version in shown.values()])
+    return _table(["false injection at most", *(f"{target:.0%}" for target in TARGETS), "gate as it is"], rows)
 
 
 def _operating_cell(version: Mapping[str, Any], target: float) -> str:
