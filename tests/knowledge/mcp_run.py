@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, Implementation
 
 from debugger.embedded.sockets import free_port
+from ingest.models import Event
 from tests.source_rules import ROOT
 
 AGENT = Implementation(name="test-agent", version="7.1")
@@ -55,7 +57,7 @@ class Served:
     process: subprocess.Popen[str]
 
     def end(self) -> str:
-        """Tell it to end, wait until it has, and return what it wrote."""
+        """Tell it to end, wait until it has told what it had to tell, and return what it wrote."""
         self.process.terminate()
         _, said = self.process.communicate(timeout=SECONDS)
         return said
@@ -69,7 +71,9 @@ def serving(url: str, key: str = "", *options: str) -> Iterator[Served]:
     process = subprocess.Popen(command, env=environment(url, key), cwd=ROOT, stderr=subprocess.PIPE, text=True)
     try:
         asyncio.run(_answers(process, port))
-        yield Served(f"http://127.0.0.1:{port}/mcp", process)
+        yield (served := Served(f"http://127.0.0.1:{port}/mcp", process))
+        if process.poll() is None:
+            served.end()
     finally:
         if process.poll() is None:
             process.kill()
@@ -98,6 +102,14 @@ def refused(url: str, key: str, *options: str) -> str:
 def text_of(result: Any) -> str:
     assert isinstance(result, CallToolResult)
     return "\n".join(getattr(block, "text", "") for block in result.content)
+
+
+def settled(run_id: str) -> None:
+    """Wait until the end of a run that began at the MCP server is stored: then all else it told is, too."""
+    deadline = time.monotonic() + SECONDS
+    while not Event.objects.filter(run_id=run_id, type="run.completed").exists():
+        assert time.monotonic() < deadline, f"{run_id} did not end"
+        time.sleep(0.05)
 
 
 async def find(client: Client, **arguments: Any) -> CallToolResult:

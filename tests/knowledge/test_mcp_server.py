@@ -32,6 +32,7 @@ from tests.knowledge.mcp_run import (
     refused,
     report,
     serving,
+    settled,
     text_of,
 )
 from tests.source_rules import ROOT
@@ -58,6 +59,8 @@ def key_of(project: Project, *scopes: str) -> str:
 
 
 def folded(project: Project, run_id: str) -> RunSummary:
+    if run_id.startswith("mcp-"):
+        settled(run_id)
     refresh_run(project.pk, run_id)
     return RunSummary.objects.get(project=project, run_id=run_id)
 
@@ -139,6 +142,7 @@ def test_what_was_given_is_not_given_again(live_server: LiveServer, mode: str) -
             return [first, second, third, other]
 
     first, second, third, other = asyncio.run(work())
+    settled(first["run"])
     given = [[hint["knowledge_id"] for hint in answer["hints"]] for answer in (first, second)]
     assert sorted(given[0] + given[1]) == ["git-init", "git-other"] and len(given[0]) == 1
     assert second["already_given"] == given[0]
@@ -203,6 +207,7 @@ def test_long_secret_and_strange_texts_are_taken(live_server: LiveServer) -> Non
             return said
 
     said = asyncio.run(work())
+    settled(said["run"])
     kept = repr(list(Event.objects.values())) + repr(list(HintAnswer.objects.values()))
     assert secret not in kept and "[REDACTED:" in kept and "Собери 漢字 😀" in kept
     assert said["hints"][0]["knowledge_id"] == "git-init"
@@ -339,6 +344,7 @@ def test_a_run_over_http_begins_goes_on_and_ends(live_server: LiveServer, mode: 
         server.end()
         assert server.process.returncode in (0, -signal.SIGTERM)
     assert second["already_given"] == ["git-init"] and second["run"] == first["run"]
+    settled(unnamed["run"])
     # The protocol with sessions tells which run it is; the newest has none, and a search that names no run begins one.
     assert (unnamed["run"] == first["run"]) == (mode == "legacy")
     summary = folded(project, first["run"])
@@ -361,6 +367,9 @@ def test_the_servers_own_key_serves_callers_without_one(live_server: LiveServer)
 
     with serving(live_server.url, alphas) as server:
         own, brought, wrong = asyncio.run(work(server.address))
+        server.end()
+    for answer in (own, brought):
+        settled(answer.structured_content["run"])
     assert own.structured_content["hints"][0]["knowledge_id"] == "git-init"
     assert brought.structured_content["hints"][0]["knowledge_id"] == "git-other"
     assert wrong.is_error and "refuses the key" in text_of(wrong)
