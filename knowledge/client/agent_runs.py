@@ -90,9 +90,13 @@ class AgentRuns:
         self._callers: OrderedDict[str, Caller] = OrderedDict()
         self._telling: set[anyio.Event] = set()
 
+    def known(self, key: str) -> Caller | None:
+        """Return what is known under a key, or None."""
+        return self._callers.get(_digest(key))
+
     def caller(self, key: str) -> Caller:
-        """Return what is known under a key. Raises ValueError for what cannot be one."""
-        digest = hashlib.sha256(key.encode()).hexdigest()
+        """Return what is known under a key, from now on. Raises ValueError for what cannot be one."""
+        digest = _digest(key)
         caller = self._callers.get(digest)
         if caller is None:
             client = AsyncObservation(
@@ -118,6 +122,13 @@ class AgentRuns:
         caller.runs.move_to_end(run.run_id)
         run.last_used = time.monotonic()
         return run
+
+    def refuse(self, caller: Caller, run: AgentRun) -> None:
+        """Forget what a refused key has begun: keys that are none take no room from others."""
+        if not run.started and run.run_id in caller.runs:
+            caller.forget(run.run_id)
+        if not caller.runs:
+            self._callers = OrderedDict((name, one) for name, one in self._callers.items() if one is not caller)
 
     def tell(self, caller: Caller, events: Sequence[Mapping[str, Any]]) -> None:
         """Send events in the background: an agent never waits for telemetry."""
@@ -167,6 +178,10 @@ class AgentRuns:
         run = caller.forget(run_id)
         if run.ours and run.started:
             self.tell(caller, [ended_event(run.run_id)])
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
 
 
 def _new_run() -> AgentRun:

@@ -126,9 +126,9 @@ def _add_report(server: MCPServer[AgentRuns], key_of: KeyOf) -> None:
     async def report_outcome(
         ctx: Context[AgentRuns, Any], hint_id: HintId, outcome: Verdict, note: Note = ""
     ) -> Annotated[CallToolResult, Reported]:
-        caller = _caller(ctx.request_context.lifespan_context, key_of(ctx))
-        hint = caller.hint(hint_id)
-        if hint is None:
+        caller = ctx.request_context.lifespan_context.known(key_of(ctx))
+        hint = caller.hint(hint_id) if caller else None
+        if caller is None or hint is None:
             raise ToolError("no hint of that hint_id was given here; copy it from an answer of find_hints, or go on")
         try:
             await caller.client.send(outcome_events(hint, outcome, note))
@@ -161,8 +161,7 @@ async def _search(runs: AgentRuns, caller: Caller, run: AgentRun, ask: Ask, agen
     except ObservationError as error:
         found = error
     if isinstance(found, ObservationRefused) and found.status in UNKNOWN_KEY:
-        if not run.started and run.run_id in caller.runs:
-            caller.forget(run.run_id)
+        runs.refuse(caller, run)
         raise ToolError(f"Temporality refuses the key ({found}); its owner must correct it. Go on without hints")
     events = search_events(ask, found, _block(found), asked_at, datetime.now(UTC))
     if run.ours and not run.started:
