@@ -45,6 +45,11 @@ class CandidateLine:
     happened: tuple[Piece, ...]
     is_held: bool
 
+    @property
+    def is_item(self) -> bool:
+        """Whether the id is one of an item: of a hint whose item is not known, or of a foreign document, it is not."""
+        return not self.knowledge_id.startswith("? ")
+
 
 def describe_candidate(candidate: Candidate, rows: Mapping[str, Row], origin_ns: int) -> CandidateLine:
     """Return a candidate's row of the table; `rows` are the timeline's by event id, `origin_ns` is the run's start."""

@@ -4,7 +4,7 @@ Nothing is written: no telemetry, no kept answer, and the query's text stays in 
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -146,7 +146,7 @@ def _result(query: HintQuery, findings: Findings, finding: Finding, most: Mappin
         proposition=item.proposition,
         caution=item.caution,
         tokens=estimate_tokens(item.proposition),
-        matched=tuple(piece for reason in finding.matched_by for piece in _matched(reason)),
+        matched=tuple(_apart(_matched(reason) for reason in finding.matched_by)),
         replaces=replaces[0] if replaces else "",
         parts=tuple(_part(name, value, most) for name, value in _ordered(finding.scores)),
         reason=finding.hold_reason,
@@ -164,6 +164,16 @@ def _matched(reason: str) -> Iterator[Piece]:
     yield Piece(label, "soft")
     if what:
         yield Piece(one_line(what, 160), "mono")
+
+
+def _apart(reasons: Iterable[Iterable[Piece]]) -> Iterator[Piece]:
+    """Yield the pieces of all reasons with a dot between two of them."""
+    is_first = True
+    for pieces in map(tuple, reasons):
+        if pieces and not is_first:
+            yield Piece("·", "soft")
+        yield from pieces
+        is_first = is_first and not pieces
 
 
 def _ordered(scores: Mapping[str, float]) -> list[tuple[str, float]]:
@@ -207,7 +217,7 @@ def _scope(query: HintQuery, finding: Finding) -> str:
         ("MCP server", item.mcp_server, query.mcp_server),
     )
     differing = (
-        f"it is for the {name} {scope}, asked was for {asked or 'none'}"
+        f"it is for the {name} {scope}, here " + (f"it is {asked}" if asked else "there is none")
         for name, scope, asked in pairs
         if scope and scope.lower() != asked.lower()
     )

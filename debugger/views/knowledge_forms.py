@@ -108,7 +108,9 @@ def _judge(form: ItemForm, kept: ItemDraft | None) -> None:
         if problem:
             form.errors[name] = problem
     if not form.errors:
-        lifecycle = {"suspended_dynamic": kept.suspended_dynamic, "replaced_by": kept.replaced_by} if kept else {}
+        lifecycle: dict[str, Any] = (
+            {"suspended_dynamic": kept.suspended_dynamic, "replaced_by": kept.replaced_by} if kept else {}
+        )
         form.draft = ItemDraft(**given, **lifecycle)
 
 

@@ -6,6 +6,10 @@ from debugger.views import (
     driving,
     event_detail,
     keys,
+    knowledge_edit,
+    knowledge_item,
+    knowledge_list,
+    knowledge_try,
     operations,
     probes,
     project_settings,
@@ -39,6 +43,19 @@ urlpatterns: list[URLPattern] = [
     path("<slug:project>/keys/<int:key_id>/", keys.key_deliveries, name="key-deliveries"),
     path("<slug:project>/keys/<int:key_id>/quota/", keys.set_quota, name="key-quota"),
     path("<slug:project>/keys/<int:key_id>/revoke/", keys.revoke, name="key-revoke"),
+    path("<slug:project>/knowledge/", knowledge_list.knowledge_list, name="knowledge-list"),
+    path("<slug:project>/knowledge/new/", knowledge_edit.new_item, name="knowledge-new"),
+    path("<slug:project>/knowledge/tokens/", knowledge_edit.count_tokens, name="knowledge-tokens"),
+    path("<slug:project>/knowledge/try/", knowledge_try.try_knowledge, name="knowledge-try"),
+    path("<slug:project>/knowledge/starter/", knowledge_list.import_starter, name="knowledge-starter"),
+    path("<slug:project>/knowledge/export/", knowledge_list.export, name="knowledge-export"),
+    path("<slug:project>/knowledge/items/<id:knowledge_id>/", knowledge_item.knowledge_item, name="knowledge-item"),
+    path(
+        "<slug:project>/knowledge/items/<id:knowledge_id>/revise/", knowledge_edit.revise_item, name="knowledge-revise"
+    ),
+    path(
+        "<slug:project>/knowledge/items/<id:knowledge_id>/change/", knowledge_item.change_item, name="knowledge-change"
+    ),
     path("<slug:project>/operations/", operations.operations, name="operations"),
     path("<slug:project>/settings/", project_settings.project_settings, name="project-settings"),
     path("<slug:project>/settings/retention/", project_settings.set_retention, name="project-retention"),

@@ -84,8 +84,8 @@ def test_every_reason_to_hold_back_is_explained(reason: str) -> None:
     [
         ("gate", {}, {"confidence": 0.31}, "confidence 0.31, needed 0.55"),
         ("limit", {}, {}, "at most 3 were asked for"),
-        ("scope_mismatch", {"tool": "git"}, {}, "it is for the tool git, asked was for shell"),
-        ("scope_mismatch", {"mcp_server": "time"}, {}, "it is for the MCP server time, asked was for none"),
+        ("scope_mismatch", {"tool": "git"}, {}, "it is for the tool git, here it is shell"),
+        ("scope_mismatch", {"mcp_server": "time"}, {}, "it is for the MCP server time, here there is none"),
         ("retired", {"state": "superseded", "replaced_by": "new"}, {}, "it is superseded, replaced by new"),
         ("ineligible_state", {"state": "at_risk"}, {}, "it is at risk"),
         ("near_duplicate", {}, {"similarity": 0.87}, "87% of its words are those of the other"),
@@ -106,7 +106,7 @@ def test_a_result_tells_what_matched_and_its_parts() -> None:
     tried = explain(QUERY, found, 1.0)
     (result,) = tried.offered
     assert tried.legs == ("exact", "lexical")
-    assert [piece.text for piece in result.matched] == ["names", "not a git repository", "unheard", "of"]
+    assert [piece.text for piece in result.matched] == ["names", "not a git repository", "·", "unheard", "of"]
     assert result.replaces == "old-one"
     assert [(part.name, part.filled) for part in result.parts] == [
         ("score", 1000), ("cosine", 620), ("shared_terms", None), ("odd", 500),
