@@ -20,7 +20,7 @@ DEMO_SLUG = "demo"
 DEMO_USER = "demo"
 KEY_NAME = "up"
 OUR_APPS = ("ingest", "knowledge", "debugger")
-ALL_SCOPES = ("ingest", "observe", "read")
+ALL_SCOPES = ("ingest", "observe", "read", "curate")
 STARTER = Path(settings.BASE_DIR) / "knowledge" / "starter"
 
 

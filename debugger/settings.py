@@ -166,6 +166,7 @@ SPECTACULAR_SETTINGS = {
     "TAGS": [
         {"name": "send", "description": "Telemetry in: a 2xx means committed."},
         {"name": "ask", "description": "What is known that fits what just happened."},
+        {"name": "knowledge", "description": "Knowledge items: read, curated, imported and exported."},
         {"name": "read", "description": "Runs, their events and chains, in the words of the pages."},
         {"name": "deliveries", "description": "What became of what was sent."},
     ],
@@ -173,6 +174,7 @@ SPECTACULAR_SETTINGS = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "ingest.openapi_shapes.add_components",
         "knowledge.openapi.add_components",
+        "knowledge.items_api.openapi.add_components",
     ],
 }
 
@@ -192,6 +194,12 @@ READ_MAX_PAGE_BYTES = env_int("READ_MAX_PAGE_BYTES", 8 * 1024 * 1024, 1)  # byte
 INGEST_FOLD_TASK = env_str("INGEST_FOLD_TASK", "knowledge.fold_runs")  # Celery task queued when runs got events
 INGEST_TOTALS = env_str("INGEST_TOTALS", "knowledge.totals.add_to_totals")  # keeps the counts of runs that go
 INGEST_UNCOUNT = env_str("INGEST_UNCOUNT", "knowledge.projection.take_away")  # uncounts runs that are deleted
+
+# Knowledge items.
+KNOWLEDGE_MAX_BODY_BYTES = env_int("KNOWLEDGE_MAX_BODY_BYTES", 1024 * 1024, 1)  # bytes of a request about one item
+KNOWLEDGE_IMPORT_MAX_BYTES = env_int("KNOWLEDGE_IMPORT_MAX_BYTES", 8 * 1024 * 1024, 1)  # bytes of an import, as sent
+KNOWLEDGE_IMPORT_MAX_UNPACKED_BYTES = env_int("KNOWLEDGE_IMPORT_MAX_UNPACKED_BYTES", 32 * 1024 * 1024, 1)  # bytes
+KNOWLEDGE_IMPORT_MAX_ITEMS = env_int("KNOWLEDGE_IMPORT_MAX_ITEMS", 5_000, 1)  # items of one import over the API
 
 # Observation limits.
 HINTS_MAX_BODY_BYTES = env_int("HINTS_MAX_BODY_BYTES", 1024 * 1024, 1)  # bytes

@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from ingest.errors import IngestError
@@ -18,7 +18,7 @@ from ingest.models import ApiKey, Project
 if TYPE_CHECKING:  # DRF loads this module while it defines its views
     from rest_framework.views import APIView
 
-SCOPES = ("ingest", "observe", "read")
+SCOPES = ("ingest", "observe", "read", "curate")
 KEY_PREFIX_LENGTH = 12
 
 
@@ -73,10 +73,15 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 class HasScope(BasePermission):
-    """Lets a key through whose scopes hold the view's `required_scope`, or one of them when there are several."""
+    """Lets a key through whose scopes hold the view's `required_scope`, or one of them when there are several.
+
+    A view that reads and writes at one address has a `write_scope` for what is no GET.
+    """
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
         required: str | tuple[str, ...] = getattr(view, "required_scope", ())
+        if request.method not in SAFE_METHODS:
+            required = getattr(view, "write_scope", "") or required
         wanted = (required,) if isinstance(required, str) else required
         if not isinstance(request.auth, ApiKey) or not wanted:
             return False

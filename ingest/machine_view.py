@@ -37,9 +37,10 @@ class AlwaysJson(BaseContentNegotiation):
 
 
 class MachineView(APIView):
-    """A view for programs: `required_scope` says which key may use it."""
+    """A view for programs: `required_scope` says which key may use it, `write_scope`, if any, which may write there."""
 
     required_scope: str | tuple[str, ...] = ()
+    write_scope = ""
     permission_classes = [HasScope]
     parser_classes = [RawParser]
     content_negotiation_class = AlwaysJson

@@ -17,6 +17,7 @@ STATUSES: Final = {
     401: "no key, or one that is not known or was revoked",
     403: "the key lacks the scope",
     404: "this project has nothing of that id",
+    409: "nothing was changed: it does not fit the item as it stands now; read it again",
     413: "nothing was stored: the body or the number of events is over its limit; send them in parts",
     415: "nothing was stored: another media type, charset or encoding than those that are read",
     422: "a field is over its limit",
@@ -28,6 +29,11 @@ REFUSALS: Final[dict[int, dict[str, Any]]] = {
     401: {"code": "key_missing", "detail": "send an API key: Authorization: Bearer tk_…"},
     403: {"code": "scope_missing", "detail": "this key has no scope read (it has ingest); make a key with it"},
     404: {"code": "run_unknown", "detail": "this project has no run of that id"},
+    409: {
+        "code": "item_conflict",
+        "detail": "git-init is at revision 3, and the change was made from revision 2: read it again and decide anew",
+        "field": "expected_revision",
+    },
     413: {
         "code": "too_many_events",
         "detail": "1446 events in one request; the limit is 1000, split them",
@@ -113,6 +119,7 @@ def whole(lowest: int, highest: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": lowest, "maximum": highest}
 
 
+SHORT_TEXT: Final = {"type": "string", "maxLength": ID_LIMIT}
 MOMENT_PARAMETER: Final = OpenApiTypes.DATETIME
 EVENT_EXAMPLE: Final = {
     "event_id": "r-42:17",

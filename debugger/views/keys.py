@@ -24,6 +24,7 @@ SCOPE_WORDS = {
     "ingest": "send events",
     "observe": "ask for hints",
     "read": "read runs and chains",
+    "curate": "change knowledge items",
 }
 
 

@@ -140,7 +140,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=100)),
                 ('prefix', models.CharField(max_length=16)),
                 ('digest', models.BinaryField(max_length=32, unique=True)),
-                ('scopes', models.JSONField(help_text='list of ingest, observe, read')),
+                ('scopes', models.JSONField(help_text='list of ingest, observe, read, curate')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('revoked_at', models.DateTimeField(blank=True, null=True)),
                 ('events_per_minute', models.PositiveIntegerField(blank=True, help_text="null: the setting's quota", null=True)),

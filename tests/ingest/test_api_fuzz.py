@@ -19,6 +19,9 @@ from schemathesis.checks import CHECKS, load_all_checks
 
 from ingest.authentication import create_key
 from ingest.models import Event, Project
+from knowledge.drafts import ItemDraft
+from knowledge.items import create_item
+from knowledge.models import KnowledgeItem
 from tests.ingest.test_events_api import Sender
 
 pytestmark = pytest.mark.django_db
@@ -39,6 +42,14 @@ OPERATIONS = [
     ("POST", "/v1/observations/hints"),
     ("POST", "/v1/observations/hints/batch"),
     ("GET", "/v1/event-types"),
+    ("GET", "/v1/knowledge/items"),
+    ("POST", "/v1/knowledge/items"),
+    ("GET", "/v1/knowledge/items/{knowledge_id}"),
+    ("POST", "/v1/knowledge/items/{knowledge_id}/revisions"),
+    ("POST", "/v1/knowledge/items/{knowledge_id}/state"),
+    ("POST", "/v1/knowledge/items/{knowledge_id}/suspension"),
+    ("POST", "/v1/knowledge/items/{knowledge_id}/evidence"),
+    ("GET", "/v1/knowledge/export"),
     ("GET", "/v1/rejects"),
     ("GET", "/v1/batches"),
     ("GET", "/v1/reports/effectiveness"),
@@ -48,6 +59,7 @@ OPERATIONS = [
     ("GET", "/v1/runs/{run_id}/activations"),
     ("GET", "/v1/runs/{run_id}/requests/{event_id}"),
 ]
+IMPORT = ("POST", "/v1/knowledge/import")
 EXAMPLES = 25
 # The same examples on every run; what one leaves behind belongs to the next, as in the world.
 STEADY = settings(
@@ -63,7 +75,8 @@ STEADY = settings(
 def headers() -> dict[str, str]:
     """A key that may do everything, of a project with one run that has rejects, repairs and a model request."""
     project = Project.objects.create(slug="alpha", name="Alpha")
-    _, raw = create_key(project, "fuzz", ["ingest", "observe", "read"])
+    _, raw = create_key(project, "fuzz", ["ingest", "observe", "read", "curate"])
+    create_item(project, ItemDraft("k-1", "Run `x`."), by="a", reason="r")
     request = {"n_messages": 1, "n_kept": 0, "new_messages": [{"role": "user", "text": "a\x00"}]}
     base = {"run_id": "r-1", "occurred_at": "2026-11-30T03:00:00Z"}
     events = [
@@ -108,7 +121,7 @@ def leave_project_out(body: Any) -> None:
 def test_every_operation_is_tried(api: Any) -> None:
     """A new address joins the list here, or has a fuzz of its own."""
     documented = {(method.upper(), path) for path, item in api.raw_schema["paths"].items() for method in item}
-    assert documented - set(OPERATIONS) <= {("POST", "/v1/traces"), ("POST", "/v1/logs")}
+    assert documented - set(OPERATIONS) <= {("POST", "/v1/traces"), ("POST", "/v1/logs"), IMPORT}
     assert set(OPERATIONS) <= documented
 
 
@@ -128,6 +141,8 @@ def test_answers_conform_to_the_document(
     def try_one(case: Any, known: bool) -> None:
         if known and case.path_parameters and "run_id" in case.path_parameters:
             case.path_parameters = {"run_id": "r-1", "event_id": "e2"}
+        if known and case.path_parameters and "knowledge_id" in case.path_parameters:
+            case.path_parameters = {"knowledge_id": "k-1"}
         if known:
             leave_project_out(case.body)
         response = case.call(headers=headers)
@@ -137,7 +152,7 @@ def test_answers_conform_to_the_document(
     with connection_of_the_test():
         try_one()
     if mode is GenerationMode.POSITIVE:
-        assert statuses & {200, 207}, statuses
+        assert statuses & {200, 201, 207}, statuses
 
 
 # What senders must be ready for; 401 and 403 are other keys, 429 and 503 other times.
@@ -271,3 +286,38 @@ def test_any_bytes_get_a_right_hints_answer(headers: dict[str, str], body: bytes
     response = client.post(path, cut_somewhere(body, places), content_type="application/json", headers=headers)
     assert response.status_code in {200, 400, 403, 413, 422}, (response.status_code, response.content)
     assert response.status_code == 200 or {"code", "detail"} <= set(response.json())
+
+
+ITEM_LINES = st.lists(
+    st.builds(
+        lambda odd: json.dumps({"knowledge_id": "k-2", "proposition": "Run `y`.", **odd}),
+        st.dictionaries(st.sampled_from(["knowledge_id", "topics", "why", "state"]) | TEXT, VALUES, max_size=3),
+    ),
+    max_size=3,
+).map(lambda lines: "\n".join(lines).encode())
+ITEM_FILES = st.builds(
+    lambda front, body: f"---\nknowledge_id: k-3\n{front}\n---\nRun `z`.\n{body}".encode(errors="replace"), TEXT, TEXT
+)
+PACKED = b"PK\x03\x04" + b"\x00" * 40
+
+
+@settings(STEADY, max_examples=150)
+@given(
+    body=ITEM_LINES | ITEM_FILES | st.binary(max_size=200) | st.just(PACKED),
+    places=st.lists(st.integers(0, 10_000), max_size=2),
+    content_type=st.sampled_from(["application/jsonl", "application/zip", "text/markdown", "text/plain"]),
+    query=st.sampled_from(["", "?dry_run=1", "?dry_run=maybe"]),
+)
+def test_any_bytes_get_a_right_import_answer(
+    headers: dict[str, str], body: bytes, places: list[int], content_type: str, query: str
+) -> None:
+    """Bytes of any kind to be imported: done whole and counted, or refused by name and nothing done."""
+    client = Client(raise_request_exception=False)
+    n_before = KnowledgeItem.objects.count()
+    sent = cut_somewhere(body, places)
+    response = client.post(f"/v1/knowledge/import{query}", sent, content_type=content_type, headers=headers)
+    assert response.status_code in {200, 400, 409, 415, 422}, (response.status_code, response.content)
+    told = response.json()
+    made = told["created"] if response.status_code == 200 and not query else 0
+    assert KnowledgeItem.objects.count() - n_before == made
+    assert response.status_code == 200 or {"code", "detail"} <= set(told)

@@ -167,6 +167,7 @@ def test_what_is_wrong_in_a_file_is_named(written: str, told: str, field: str) -
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_line_is_named(data: bytes, told: str) -> None:
+    """Each refusal names file and line."""
     with pytest.raises(ImportFault) as caught:
         read_lines(data, "a.jsonl")
     assert str(caught.value).startswith(told)
