@@ -47,7 +47,7 @@ class CandidateLine:
 
     @property
     def is_item(self) -> bool:
-        """Whether the id is one of an item: of a hint whose item is not known, or of a foreign document, it is not."""
+        """Whether the id is one of an item: where only the hint is known, it is not."""
         return not self.knowledge_id.startswith("? ")
 
 
