@@ -190,6 +190,7 @@ def test_decided_against_is_told(live_server: LiveServer) -> None:
     folded(project, run_id)
     candidate = Candidate.objects.get(run_id=run_id)
     assert candidate.ignored_ns and not candidate.used_ns and candidate.outcome == ""
+    assert candidate.usage_source == "reported"
 
 
 @served
@@ -381,7 +382,8 @@ BEARER = {"Authorization": f"Bearer {KEY}"}
 
 def test_who_is_not_let_in() -> None:
     """No key, a key of no form, another Host, another Origin, a body over the limit: each its status."""
-    with serving(NOWHERE) as server, httpx.Client(trust_env=False, timeout=SECONDS) as http:
+    named = ("--allow-host", "hints.example:443")
+    with serving(NOWHERE, "", *named) as server, httpx.Client(trust_env=False, timeout=SECONDS) as http:
 
         def status(headers: dict[str, str], **body: Any) -> int:
             accept = {"Accept": "application/json, text/event-stream"}
@@ -392,6 +394,7 @@ def test_who_is_not_let_in() -> None:
         assert status({"Authorization": "Basic dXNlcjpwYXNz"}) == 401
         assert status({"Authorization": "Bearer a b"}) == 401
         assert status({**BEARER, "Host": "evil.example"}) == 421
+        assert status({**BEARER, "Host": "hints.example:443", "Origin": "https://hints.example:443"}) not in (421, 403)
         assert status({**BEARER, "Origin": "https://evil.example"}) == 403
         assert status(BEARER, content=b'"' + b"a" * (2 * 1024 * 1024) + b'"') == 413
         assert server.process.poll() is None
