@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from django.db import IntegrityError, connection, transaction
 
-from contract.redaction import holds_secret
+from contract.redaction import redact
 from ingest import metrics
 from ingest.accept import accept_events, rules_of
 from ingest.error_answers import is_database_away
@@ -36,6 +36,7 @@ from knowledge.models import HintAnswer
 logger = logging.getLogger(__name__)
 
 TRIES: Final = 3  # of keeping answers while others answer the same activations
+KEEP_LOCK_MS: Final = 3_000  # keeping waits this long, mostly for a racing retry that keeps and reports the same
 REPORT_LOCK_MS: Final = 1_000  # telemetry waits this long for whoever holds the run; the asking run waits with it
 NEW, KEPT, OTHER_REQUEST = "new", "kept", "kept-of-another-request"  # how an answer came about
 
@@ -136,6 +137,7 @@ def _write(project: Project, fresh: Sequence[_Fresh]) -> None:
     try:
         rows = [_row(project, one) for one in fresh if not _names_secret(project, one.query)]
         with transaction.atomic():
+            _wait_at_most(KEEP_LOCK_MS)
             # A racing retry waits here until the first has committed; only the writer of the rows reports. In one
             # order everywhere, so that two batches never wait for each other.
             HintAnswer.objects.bulk_create(sorted(rows, key=lambda row: (row.run_id, row.activation_id)))
@@ -144,6 +146,12 @@ def _write(project: Project, fresh: Sequence[_Fresh]) -> None:
         raise _RacedError from None
     except Exception as error:  # noqa: BLE001 - hints already found are given whatever becomes of their keeping
         _failed("keeping", type(error).__name__)
+
+
+def _wait_at_most(milliseconds: int) -> None:
+    """Wait for locks no longer than that in the rest of this transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = %s", [f"{milliseconds}ms"])
 
 
 def _row(project: Project, fresh: _Fresh) -> HintAnswer:
@@ -157,9 +165,9 @@ def _row(project: Project, fresh: _Fresh) -> HintAnswer:
 
 
 def _names_secret(project: Project, query: HintQuery) -> bool:
-    """Tell whether an id that an answer is kept under may hold a secret: such an answer is given and not kept."""
+    """Tell whether an id that an answer is kept under holds a secret: such an answer is given and not kept."""
     rules = rules_of(project.pk) if project.redaction_patterns else None
-    return holds_secret([query.run_id, query.activation_id], rules)
+    return any(redact(one, rules)[1] for one in (query.run_id, query.activation_id))
 
 
 def _report(project: Project, fresh: Sequence[_Fresh]) -> None:
@@ -168,8 +176,7 @@ def _report(project: Project, fresh: Sequence[_Fresh]) -> None:
         events = [event for one in fresh for event in events_of(one.query, one.findings, one.body, one.took_ms)]
         # A savepoint of its own: what fails in here must not take the kept answers along.
         with transaction.atomic():
-            with connection.cursor() as cursor:
-                cursor.execute("SET LOCAL lock_timeout = %s", [f"{REPORT_LOCK_MS}ms"])
+            _wait_at_most(REPORT_LOCK_MS)
             result = accept_events(project.pk, events, source="observation")
     except Exception as error:  # noqa: BLE001 - hints already found are given whatever becomes of their telemetry
         _failed("telemetry", type(error).__name__)

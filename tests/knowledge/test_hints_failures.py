@@ -298,6 +298,49 @@ def test_a_secret_in_an_id_is_not_written_anywhere() -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    "run_id", ["reset-password-run", "token-rotation:7", "3f2c9d0e-8a51-4c1b-9f0a-7d7d1c0e2b11", "я🙂"]
+)
+def test_ids_that_only_sound_like_secrets_are_kept(run_id: str) -> None:
+    """The word password in a run's name costs it no retry."""
+    stocked()
+    key = key_for(Project.objects.get(slug="alpha"))
+    first = post(key, failed(run=run_id, activation_id=f"{run_id}:a1"))
+    again = post(key, failed(run=run_id, activation_id=f"{run_id}:a1"))
+    assert again.content == first.content and again.headers["Hint-Answers"] == "kept"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_table_of_answers_that_somebody_holds_withholds_no_hint() -> None:
+    """While nothing can be kept the hints are given, and it is counted."""
+    project = stocked()
+    key, failures = key_for(project), n_failed("keeping")
+    post(key, failed())
+    held, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("LOCK TABLE knowledge_hintanswer IN SHARE MODE")
+                held.set()
+                over.wait(30)
+        finally:
+            connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(30)
+    try:
+        answer = post(key, failed(activation_id="r-1:a1")).json()
+    finally:
+        over.set()
+        holder.join()
+    assert answer["count"] == 1
+    assert n_failed("keeping") == failures + 1
+    assert not HintAnswer.objects.filter(activation_id="r-1:a1").exists()
+
+
+@pytest.mark.django_db
 def test_a_projects_own_pattern_holds_for_ids_as_well() -> None:
     """What a project calls a secret is not kept in an id of an answer either."""
     project = stocked()
