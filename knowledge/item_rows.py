@@ -40,7 +40,9 @@ def create_rows(project: Project, drafts: Sequence[ItemDraft], by: str, reason: 
         if "knowledge_item_unique" not in str(error):
             raise
         # Found free a moment ago: another write made it meanwhile.
-        raise taken(items[0].knowledge_id if len(items) == 1 else "one of the items") from None
+        if len(items) == 1:
+            raise taken(items[0].knowledge_id) from None
+        raise KnowledgeConflict("another write made one of these items meanwhile; import them again") from None
     _write_revision(revisions)
     write_history(items, "created", by, reason)
     return items
