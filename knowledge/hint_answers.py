@@ -15,6 +15,7 @@ LISTED: Final = 50  # candidates listed in an answer and in hint.query, best fir
 CAUTIONS: Final = {"proposed": "not yet confirmed", "challenged": "evidence against it exists"}
 # hold reason -> the score that decided
 DECIDING: Final = {"gate": "confidence", "near_duplicate": "similarity"}
+VECTOR_LEGS: Final = ("vector", "meaning")  # as matchers name the leg that compares vectors
 UNUSED_EMBEDDING: Final = "embedding: this search compared no vectors; the one that was sent was not used"
 
 
@@ -79,7 +80,8 @@ def deciding_numbers(finding: Finding, gate: float | None, limit: int) -> dict[s
 def notes_of(query: HintQuery, findings: Findings) -> list[str]:
     """Return sentences for the sender about how was searched."""
     notes = list(findings.notes)
-    if query.embedding and not notes and "vector" not in findings.matcher:
+    legs = findings.matcher.split("+")
+    if query.embedding and not notes and not any(leg in legs for leg in VECTOR_LEGS):
         notes.append(UNUSED_EMBEDDING)
     return notes
 

@@ -8,7 +8,7 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ from ingest.models import Event, Project
 from knowledge import find_hints
 from knowledge.chains import refresh_run
 from knowledge.find_hints import VERSIONS
-from knowledge.find_hints.findings import Findings, HintQuery, ItemView
+from knowledge.find_hints.findings import Findings, HintQuery
 from knowledge.models import Activation, HintAnswer
 from tests.knowledge.asking import BATCH, ERROR, URL, add_item, all_rows, failed, key_for, make_project, n_failed, post
 
@@ -198,8 +198,9 @@ def test_a_database_that_takes_no_writes_withholds_no_hint() -> None:
     assert (Event.objects.count(), HintAnswer.objects.count()) == (n_events, n_answers)
 
 
-def quoting(query: HintQuery, items: Any, replacements: Mapping[str, ItemView]) -> Findings:
+def quoting(*asked: Any, **options: Any) -> Findings:
     """A version that stumbles and says over what."""
+    (query,) = (one for one in asked if isinstance(one, HintQuery))
     raise ValueError(f"cannot read {query.tool_result!r}")
 
 

@@ -3,7 +3,7 @@
 The answer names it, hint.query lists it with what decided, and the fold keeps it as the candidate's. (Seed 001 §13.)
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from ingest.models import Project
 from knowledge import find_hints
 from knowledge.chains import refresh_run
 from knowledge.find_hints import VERSIONS, v2
-from knowledge.find_hints.findings import Finding, Findings, HintQuery, ItemView
+from knowledge.find_hints.findings import Finding, Findings
 from knowledge.items import change_state, suspend_item
 from knowledge.models import Activation, Candidate
 from tests.knowledge.asking import BATCH, ERROR, add_item, failed, key_for, make_project, post
@@ -152,9 +152,10 @@ def test_a_reason_is_kept_with_the_candidate(project: Project, settings: Any, ve
     check_chain(project, answer, reason, case.bound)
 
 
-def gated(query: HintQuery, items: Iterable[ItemView], replacements: Mapping[str, ItemView]) -> Findings:
+def gated(*asked: Any, **options: Any) -> Findings:
     """A version with a gate: that of tiers and terms, each term shared being a tenth of its confidence."""
-    found = v2.find(query, items, replacements)
+    of_project = isinstance(asked[0], int)
+    found = find_hints.find_hints(asked[0], asked[1], v2.VERSION) if of_project else v2.find(*asked)
 
     def judge(one: Finding) -> Finding:
         confidence = one.scores["shared_terms"] / 10

@@ -177,7 +177,7 @@ def test_an_embedding_has_at_most_4096_numbers(project: Project) -> None:
     assert (body["limit"], body["actual"], body["unit"]) == (4096, 4097, "numbers")
     answer = post(key, failed(embedding=[0.1] * 4096, embedding_model="another")).json()
     assert answer["count"] == 1
-    assert any(note.startswith("embedding") for note in answer["notes"])
+    assert any("embedding" in note for note in answer["notes"])
     assert post(key, failed()).json()["notes"] == []
 
 
