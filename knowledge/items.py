@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from ingest.models import Project
-from knowledge import projection
+from knowledge import projection, search_rows
 from knowledge.drafts import (
     ID_LIMIT,
     LIST_FIELDS,
@@ -255,6 +255,7 @@ def _changed(project_id: int, items: Sequence[KnowledgeItem]) -> None:
 
     THE place for whatever is derived from an item as it stands now: it sees the rows as they will be committed.
     """
+    search_rows.refresh(project_id, items)
     projection.bump(project_id)
 
 

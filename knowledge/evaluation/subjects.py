@@ -1,13 +1,21 @@
 """The registry of what is measured side by side: versions of FindHints and the plain searches beside them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
+from django.conf import settings
+
+from knowledge import embeddings, search_rows
 from knowledge.evaluation import baselines
 from knowledge.evaluation.figures import Offer
 from knowledge.find_hints import VERSIONS, find_hints
 from knowledge.find_hints.findings import HintQuery
+
+WITHOUT_VECTORS: Final = "hybrid.v3"  # the version that is measured by words alone as well
+LEXICAL: Final = f"{WITHOUT_VECTORS}-lexical"
+VECTOR_TOKENS: Final = 256  # of a text that the plain vector search reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,53 +34,75 @@ class Subject:
     """One thing to measure. `prepare` is called once the items of a project are there."""
 
     name: str
-    about: str
     ask: Ask
     prepare: Callable[[int], None] | None = None
 
 
-def version_subject(name: str, about: str, version: str) -> Subject:
-    """Return a version of FindHints as it answers a kernel."""
+def version_subject(name: str, version: str, *, vectors: bool = True) -> Subject:
+    """Return a version of FindHints as it answers a kernel; with `vectors` False as if there were no model."""
 
     def ask(project_id: int, query: HintQuery, gated: bool) -> Answer:
-        findings = find_hints(project_id, query, version)
-        return Answer(tuple(Offer(one.item.knowledge_id, one.scores.get("confidence")) for one in findings.offered))
+        with nullcontext() if vectors else embeddings_off():
+            findings = find_hints(project_id, query, version, gated=gated)
+        offers = (Offer(one.item.knowledge_id, one.scores.get("confidence")) for one in findings.offered)
+        return Answer(tuple(offers), findings.gate)
 
-    return Subject(name, about, ask)
+    return Subject(name, ask, embed_all_items if vectors else None)
+
+
+def embed_all_items(project_id: int) -> None:
+    """Make the vectors that otherwise follow in the background."""
+    while embeddings.enabled() and search_rows.embed_items(project_id):
+        pass
+
+
+@contextmanager
+def embeddings_off() -> Iterator[None]:
+    """Switch the embedding model off for this process while this lasts."""
+    before = settings.HINTS_EMBEDDINGS
+    settings.HINTS_EMBEDDINGS = False
+    try:
+        yield
+    finally:
+        settings.HINTS_EMBEDDINGS = before
 
 
 def baseline_subject(
-    name: str,
-    about: str,
-    search: Callable[[int, HintQuery], Sequence[tuple[str, float]]],
-    prepare: Callable[[int], None],
+    name: str, search: Callable[[int, HintQuery], Sequence[tuple[str, float]]], prepare: Callable[[int], None]
 ) -> Subject:
     """Return a plain search: it offers all it finds, up to the limit, and its score is its only confidence."""
 
     def ask(project_id: int, query: HintQuery, gated: bool) -> Answer:
         return Answer(tuple(Offer(one, score) for one, score in search(project_id, query)[: query.limit]))
 
-    return Subject(name, about, ask, prepare)
+    return Subject(name, ask, prepare)
+
+
+def embed_all(texts: Sequence[str]) -> list[list[float]]:
+    return [embeddings.embed(text, VECTOR_TOKENS).tolist() for text in texts]
 
 
 def all_subjects() -> dict[str, Subject]:
-    """Return everything that can be measured on this machine, by name, in the order reports show it."""
-    versions = [version_subject(name, "FindHints as it answers a kernel", name) for name in VERSIONS]
-    plain = [
-        baseline_subject(
-            "fts.websearch",
-            "plain PostgreSQL: websearch_to_tsquery over the rules, ts_rank",
-            baselines.websearch,
-            baselines.prepare_words,
-        ),
-        baseline_subject(
-            "fts.or",
-            "plain PostgreSQL: any word of the text over the rules, ts_rank by length",
-            baselines.any_word,
-            baselines.prepare_words,
-        ),
+    """Return everything that is measured, by name, in the order reports show it."""
+    vectors = baselines.Vectors(embed_all)
+    subjects = [version_subject(version, version) for version in VERSIONS]
+    if WITHOUT_VECTORS in VERSIONS:
+        subjects.append(version_subject(LEXICAL, WITHOUT_VECTORS, vectors=False))
+    subjects += [
+        baseline_subject("fts.websearch", baselines.websearch, baselines.prepare_words),
+        baseline_subject("fts.or", baselines.any_word, baselines.prepare_words),
+        baseline_subject("vector.only", vectors.search, vectors.prepare),
     ]
-    return {subject.name: subject for subject in (*versions, *plain)}
+    return {subject.name: subject for subject in subjects}
+
+
+def not_measurable() -> dict[str, str]:
+    """Return what cannot be measured on this machine, and why: without a model there is no search by vectors."""
+    try:
+        embeddings.embed("a text to try the model with")
+    except embeddings.EmbeddingError as error:
+        return {"vector.only": str(error)}
+    return {}
 
 
 NAMES: Final = tuple(all_subjects())

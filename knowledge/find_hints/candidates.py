@@ -97,6 +97,12 @@ def load(project_id: int, knowledge_ids: Iterable[str]) -> list[ItemView]:
     return [view_of(row) for row in rows]
 
 
+def load_by_pk(item_pks: Iterable[int]) -> dict[int, ItemView]:
+    """Return the current revisions of items by their primary keys."""
+    rows = KnowledgeRevision.objects.filter(item__in=list(item_pks), number=F("item__revision")).select_related("item")
+    return {row.item_id: view_of(row) for row in rows}
+
+
 def view_of(revision: KnowledgeRevision) -> ItemView:
     item = revision.item
     return ItemView(
@@ -105,6 +111,7 @@ def view_of(revision: KnowledgeRevision) -> ItemView:
         kind=item.kind,
         state=item.state,
         proposition=revision.proposition,
+        why=revision.why,
         caution=revision.caution,
         trigger=revision.trigger,
         tool=revision.tool,

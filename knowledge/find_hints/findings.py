@@ -1,7 +1,7 @@
 """What every version of FindHints takes and gives: the query, the items considered, the verdict on each."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class ItemView:
     kind: str
     state: str
     proposition: str
+    why: str = ""
     caution: str = ""
     trigger: str = ""
     tool: str = ""
@@ -90,3 +91,10 @@ class Findings:
     @property
     def offered(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.candidates if not finding.hold_reason)
+
+
+def lift_suppressions(query: HintQuery, current: Iterable[ItemView]) -> HintQuery:
+    """Return the query without the suppressions of items whose current revision is newer than the one dropped."""
+    dropped = query.suppressed_revisions
+    newer = {item.knowledge_id for item in current if item.revision > dropped.get(item.knowledge_id, item.revision)}
+    return replace(query, suppressed=tuple(one for one in query.suppressed if one not in newer))

@@ -4,6 +4,8 @@ import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 import django.db.models.deletion
 import django.db.models.functions.datetime
+import pgvector.django
+import pgvector.django.halfvec
 from django.db import migrations, models
 
 # Revisions and history are only added to; they go with a project that is being deleted. Rows made by SQL alone, as
@@ -32,6 +34,12 @@ DROP TRIGGER knowledge_keep_change ON knowledge_knowledgechange;
 DROP FUNCTION knowledge_keep_row();
 """
 
+# One bit a number is enough to propose neighbours; the exact distances decide. It fits in memory where vectors do not.
+NEAREST = """
+CREATE INDEX knowledge_itemembedding_nearest ON knowledge_itemembedding
+USING hnsw ((binary_quantize(vector::halfvec(384))::bit(384)) bit_hamming_ops) WHERE model = 'all-MiniLM-L6-v2-int8'
+"""
+
 
 class Migration(migrations.Migration):
 
@@ -42,6 +50,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        pgvector.django.VectorExtension(),
         migrations.CreateModel(
             name='HintAnswer',
             fields=[
@@ -371,5 +380,40 @@ class Migration(migrations.Migration):
             model_name='runsummary',
             index=django.contrib.postgres.indexes.GinIndex(fields=['mcp_servers'], name='run_summary_servers'),
         ),
+        migrations.CreateModel(
+            name='TermCount',
+            fields=[
+                ('pk', models.CompositePrimaryKey('project_id', 'term', blank=True, editable=False, primary_key=True, serialize=False)),
+                ('term', models.TextField()),
+                ('n_items', models.BigIntegerField()),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='ItemEmbedding',
+            fields=[
+                ('item', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='embedding', serialize=False, to='knowledge.knowledgeitem')),
+                ('model', models.CharField(default='', help_text='that made the vector; empty: it is still to come', max_length=100)),
+                ('vector', pgvector.django.halfvec.HalfVectorField(help_text='of length 1; null until it is made, or if the model cannot read it', null=True)),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
+            ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('model', '')), fields=['project'], name='item_embedding_pending')],
+            },
+        ),
+        migrations.CreateModel(
+            name='SearchRow',
+            fields=[
+                ('item', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='search', serialize=False, to='knowledge.knowledgeitem')),
+                ('revision', models.PositiveIntegerField(help_text='the number of the revision that was read')),
+                ('keys', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), default=list, help_text='terms, names, fingerprints and codes it is found by', size=None)),
+                ('bag', models.TextField(default='', help_text='its terms, each followed by its weight')),
+                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
+            ],
+            options={
+                'indexes': [django.contrib.postgres.indexes.GinIndex(fastupdate=False, fields=['keys'], name='search_row_keys')],
+            },
+        ),
+        migrations.RunSQL(NEAREST, 'DROP INDEX knowledge_itemembedding_nearest'),
         migrations.RunSQL(KEEP, LET_GO),
     ]

@@ -2,6 +2,7 @@
 
 from knowledge.models.chains import Activation, Candidate, RunSummary
 from knowledge.models.items import HintAnswer, KnowledgeChange, KnowledgeItem, KnowledgeRevision
+from knowledge.models.search import ItemEmbedding, SearchRow, TermCount
 from knowledge.models.totals import DayTotals, ItemTotals, TriggerTotals
 from knowledge.models.uses import ItemCounts, KnowledgeVersion
 
@@ -11,11 +12,14 @@ __all__ = [
     "DayTotals",
     "HintAnswer",
     "ItemCounts",
+    "ItemEmbedding",
     "ItemTotals",
     "KnowledgeChange",
     "KnowledgeItem",
     "KnowledgeRevision",
     "KnowledgeVersion",
     "RunSummary",
+    "SearchRow",
+    "TermCount",
     "TriggerTotals",
 ]

