@@ -60,7 +60,7 @@ def key() -> str:
     """A key that may do everything, of a project without runs that knows the starter set."""
     project = Project.objects.create(slug="alpha", name="Alpha")
     call_command("import_knowledge", "knowledge/starter", project="alpha", verbosity=0)
-    return create_key(project, "reader", ["ingest", "observe", "read"])[1]
+    return create_key(project, "reader", ["ingest", "observe", "read", "curate"])[1]
 
 
 def test_examples_of_the_api_document_run(live_server: LiveServer, key: str) -> None:
@@ -71,7 +71,7 @@ def test_examples_of_the_api_document_run(live_server: LiveServer, key: str) -> 
         assert expected is not None, text
         assert shown(expected, answer), (text, answer)
         n_shown += 1
-    assert n_shown >= 9
+    assert n_shown >= 13
 
 
 def test_examples_of_the_readme_run(live_server: LiveServer, key: str) -> None:
