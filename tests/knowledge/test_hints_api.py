@@ -40,8 +40,9 @@ def nothing_written() -> bool:
     return not HintAnswer.objects.exists() and not Event.objects.exists()
 
 
-def test_answer_has_the_agreed_shape(project: Project) -> None:
+def test_answer_has_the_agreed_shape(project: Project, settings: Any) -> None:
     """One hint with its identity, its match and its size, the block for existing kernels, counts by stage."""
+    settings.HINTS_ALGORITHM = "lexical-entity-topic.v2"
     answer = post(key_for(project), failed(activation_id="r-1:a1")).json()
     (hint,) = answer["hints"]
     assert answer["activation_id"] == "r-1:a1"
@@ -223,8 +224,9 @@ def test_lifting_suppressions_costs_no_query(
         find_hints(project.pk, asked, "lexical-entity-topic.v2")
 
 
-def test_a_trigger_nobody_knew_is_searched_like_a_failure(project: Project) -> None:
+def test_a_trigger_nobody_knew_is_searched_like_a_failure(project: Project, settings: Any) -> None:
     """By what its tool said; the task is searched only when nothing else is given; scopes of triggers hold."""
+    settings.HINTS_ALGORITHM = "lexical-entity-topic.v2"
     key = key_for(project)
     add_item(project, "entity-rule", state="confirmed", entities=("aggregate root",), trigger="entity.appeared")
     new = {"trigger": "entity.appeared", "error_class": "", "query": "a sprocket jam"}

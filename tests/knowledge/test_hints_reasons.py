@@ -30,7 +30,7 @@ FOUND = {"entities": ("not a git repository",), "error_examples": (ERROR,)}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """How an item `k` comes to be held back: what is known, what is asked before it, what is asked."""
+    """How one item comes to be held back: what is known, what is asked before it, what is asked."""
 
     known: Callable[[Project], None]
     asked: Mapping[str, Any]
@@ -117,17 +117,17 @@ def ask(project: Project, case: Case) -> dict[str, Any]:
 
 
 def check_chain(project: Project, answer: dict[str, Any], reason: str, bound: float | None = None) -> Candidate:
-    """Follow the item `k` from the answer through the journal into the stored chain."""
-    (dropped,) = [one for one in answer["dropped"] if one["knowledge_id"] == "k"]
-    assert dropped["reason"] == reason
+    """Follow the one item held back for the reason from the answer through the journal into the stored chain."""
+    (dropped,) = [one for one in answer["dropped"] if one["reason"] == reason]
+    held = dropped["knowledge_id"]
     assert dropped.get("bound") == bound
     assert answer["counts"]["dropped_by_reason"][reason] == 1
-    assert "k" not in [hint["knowledge_id"] for hint in answer["hints"]]
+    assert held not in [hint["knowledge_id"] for hint in answer["hints"]]
     asked = [event for event in read_events(project.pk, "r-1") if event.type == "hint.query"][-1]
-    (listed,) = [one for one in asked.data["candidates"] if one["knowledge_id"] == "k"]
+    (listed,) = [one for one in asked.data["candidates"] if one["knowledge_id"] == held]
     assert (listed["hold_reason"], listed.get("bound")) == (reason, bound)
     refresh_run(project.pk, "r-1")
-    stored = Candidate.objects.get(project=project, run_id="r-1", activation_id="r-1:a2", knowledge_id="k")
+    stored = Candidate.objects.get(project=project, run_id="r-1", activation_id="r-1:a2", knowledge_id=held)
     assert (stored.hold_reason, stored.offered_ns, stored.hint_id) == (reason, None, None)
     assert stored.scores == listed["scores"] and stored.matched_by == listed["matched_by"]
     activation = Activation.objects.get(project=project, run_id="r-1", activation_id="r-1:a2")
@@ -143,7 +143,7 @@ def test_every_reason_has_its_case() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("reason", CASES)
 def test_a_reason_is_kept_with_the_candidate(project: Project, settings: Any, version: str, reason: str) -> None:
-    """From the request to the stored chain; without what holds it back, the item is offered."""
+    """From the request to the stored chain, with the version that answered."""
     settings.HINTS_ALGORITHM = version
     case = CASES[reason]
     case.known(project)

@@ -99,7 +99,7 @@ def test_without_an_id_each_request_is_one_of_its_own(project: Project) -> None:
     answers = [post(key, failed()).json() for _ in range(2)]
     made = {answer["activation_id"] for answer in answers}
     assert len(made) == 2 and all(one.startswith("r-1:") for one in made)
-    assert [ids(answer) for answer in answers] == [["git-cd", "git-init"]] * 2
+    assert [sorted(ids(answer)) for answer in answers] == [["git-cd", "git-init"]] * 2
     assert {event.activation_id for event in read_events(project.pk, "r-1")} == made
 
 
@@ -110,7 +110,7 @@ def test_ids_of_two_runs_and_of_two_projects_never_clash(project: Project) -> No
         key = key_for(one)
         answers = [post(key, failed(run=run, activation_id="a1", tool_result=text)).json()
                    for run, text in (("r-1", ERROR), ("r-2", PUMP))]  # fmt: skip
-        assert [ids(answer) for answer in answers] == [["git-cd", "git-init"], ["prime-pump"]]
+        assert [sorted(ids(answer)) for answer in answers] == [["git-cd", "git-init"], ["prime-pump"]]
     assert HintAnswer.objects.count() == Event.objects.filter(type="hint.query").count() == 4
     batch = [failed(run=run, activation_id="a2", tool_result=PUMP) for run in ("r-1", "r-2")]
     assert [ids(answer) for answer in post(key_for(other), {"requests": batch}, BATCH).json()["answers"]] == [
@@ -123,7 +123,8 @@ def test_a_whole_batch_sent_again_gets_the_same_bytes(project: Project) -> None:
     key = key_for(project)
     batch = {"requests": [asked(1, limit=1), asked(2), asked(3, tool_result=PUMP)]}
     first = post(key, batch, BATCH)
-    assert [ids(answer) for answer in first.json()["answers"]] == [["git-cd"], ["git-init"], ["prime-pump"]]
+    (one,), (two,), (three,) = (ids(answer) for answer in first.json()["answers"])
+    assert ({one, two}, three) == ({"git-cd", "git-init"}, "prime-pump")
     again: list[Any] = []
     assert same_rows(lambda: again.append(post(key, batch, BATCH)))
     assert again[0].content == first.content
@@ -168,7 +169,7 @@ def test_a_batch_offers_no_text_twice(project: Project) -> None:
     add_item(project, "b-same", proposition=rule.upper(), entities=("kettle hum",))
     add_item(project, "c-near", proposition=rule.replace("cools", "chills"), entities=("kettle hum",))
     add_item(project, "d-other", proposition="Close the lid of the kettle: `lid close`.", entities=("kettle hum",))
-    batch = {"requests": [asked(1, tool_result="boiler hum"), asked(2, tool_result="kettle hum", limit=1)]}
+    batch = {"requests": [asked(1, tool_result="boiler hum"), asked(2, tool_result="kettle hum")]}
     first, second = post(key_for(project), batch, BATCH).json()["answers"]
     assert (ids(first), ids(second)) == (["a-first"], ["d-other"])
     by_id = {drop["knowledge_id"]: drop for drop in second["dropped"]}
@@ -186,7 +187,7 @@ def test_events_under_the_ids_of_an_activation_withhold_no_hint(project: Project
     accept_events(project.pk, [stranger])
     failures = n_failed("telemetry")
     answer = post(key_for(project), asked(1)).json()
-    assert ids(answer) == ["git-cd", "git-init"]
+    assert sorted(ids(answer)) == ["git-cd", "git-init"]
     assert n_failed("telemetry") == failures + 1
     assert Event.objects.get(event_id="r-1:a1:query").type == "note"
 

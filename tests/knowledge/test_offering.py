@@ -96,8 +96,9 @@ def test_answer_that_cannot_be_kept_is_given() -> None:
     assert n_failed("keeping") == failures + 1
 
 
-def test_listed_candidates_are_bounded_and_the_rest_is_counted(project: Project) -> None:
+def test_listed_candidates_are_bounded_and_the_rest_is_counted(project: Project, settings: Any) -> None:
     """Eighty candidates: eight offered, the best held back listed, the rest a number; one event holds it."""
+    settings.HINTS_ALGORITHM = v2.VERSION
     add_items(project, *(rule(number) for number in range(80)))
     (answer,) = offering.answer_all(project, [query("flux capacitor")])
     by_reason = {"limit": 72}
