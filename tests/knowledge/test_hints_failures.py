@@ -198,9 +198,8 @@ def test_a_database_that_takes_no_writes_withholds_no_hint() -> None:
     assert (Event.objects.count(), HintAnswer.objects.count()) == (n_events, n_answers)
 
 
-def quoting(*asked: Any, **options: Any) -> Findings:
+def quoting(project_id: int, query: HintQuery, *, gated: bool = True) -> Findings:
     """A version that stumbles and says over what."""
-    (query,) = (one for one in asked if isinstance(one, HintQuery))
     raise ValueError(f"cannot read {query.tool_result!r}")
 
 

@@ -28,7 +28,7 @@ from tests.knowledge.asking import URL, add_item, key_for, make_project, post
 
 pytestmark = [pytest.mark.django_db, pytest.mark.parametrize("version", VERSIONS)]
 
-EXAMPLES = 12
+EXAMPLES = 10
 FEW = settings(
     max_examples=EXAMPLES,
     derandomize=True,

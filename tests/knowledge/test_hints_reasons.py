@@ -4,7 +4,7 @@ The answer names it, hint.query lists it with what decided, and the fold keeps i
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,10 +12,9 @@ import pytest
 from contract.stages import HOLD_REASONS
 from ingest.journal import read_events
 from ingest.models import Project
-from knowledge import find_hints
+from knowledge import embeddings
 from knowledge.chains import refresh_run
-from knowledge.find_hints import VERSIONS, v2
-from knowledge.find_hints.findings import Finding, Findings
+from knowledge.find_hints import VERSIONS, v2, v3
 from knowledge.items import change_state, suspend_item
 from knowledge.models import Activation, Candidate
 from tests.knowledge.asking import BATCH, ERROR, add_item, failed, key_for, make_project, post
@@ -152,34 +151,46 @@ def test_a_reason_is_kept_with_the_candidate(project: Project, settings: Any, ve
     check_chain(project, answer, reason, case.bound)
 
 
-def gated(*asked: Any, **options: Any) -> Findings:
-    """A version with a gate: that of tiers and terms, each term shared being a tenth of its confidence."""
-    of_project = isinstance(asked[0], int)
-    found = find_hints.find_hints(asked[0], asked[1], v2.VERSION) if of_project else v2.find(*asked)
-
-    def judge(one: Finding) -> Finding:
-        confidence = one.scores["shared_terms"] / 10
-        reason = one.hold_reason or ("gate" if confidence < 0.5 else "")
-        return replace(one, scores={**one.scores, "confidence": confidence}, hold_reason=reason)
-
-    return replace(found, version="gated.v0", candidates=tuple(map(judge, found.candidates)), gate=0.5)
+def weak(project: Project) -> None:
+    add_item(project, "k", proposition="When the harbor crane overheats let it rest: run `crane rest`.")
 
 
-def test_a_candidate_below_the_gate_says_how_far_below(
-    project: Project, monkeypatch: pytest.MonkeyPatch, settings: Any
-) -> None:
-    """The gate stands in the answer and in hint.query, the confidence beside it; nothing offered is no error."""
-    monkeypatch.setattr(find_hints, "VERSIONS", {**find_hints.VERSIONS, "gated.v0": gated})
-    settings.HINTS_ALGORITHM = "gated.v0"
-    plain(project)
-    answer = ask(project, Case(plain, {}))
-    assert (answer["gate"], answer["count"], answer["algorithm_version"]) == (0.5, 0, "gated.v0")
-    stored = check_chain(project, answer, "gate", 0.5)
+def test_a_candidate_below_the_gate_says_how_far_below(project: Project, settings: Any) -> None:
+    """The gate stands in the answer and in hint.query, the confidence beside it; offering nothing is no error."""
+    settings.HINTS_ALGORITHM = v3.VERSION
+    weak(project)
+    answer = ask(project, Case(weak, {"tool_result": "paper crane gallery: stylesheet color was overridden by theme"}))
+    gate = answer["gate"]
+    assert 0 < gate < 1 and answer["count"] == 0
+    stored = check_chain(project, answer, "gate", gate)
     (dropped,) = answer["dropped"]
-    assert dropped["value"] == stored.scores["confidence"] < 0.5
+    assert dropped["value"] == stored.scores["confidence"] < gate
     (asked,) = read_events(project.pk, "r-1")
-    assert (asked.data["gate"], asked.data["result"]) == (0.5, "empty")
+    assert (asked.data["gate"], asked.data["result"]) == (gate, "empty")
     assert asked.data["candidates"][0]["value"] == dropped["value"]
+
+
+def test_a_version_without_a_gate_says_so(project: Project, settings: Any) -> None:
+    """Its gate is null in the answer, and hint.query has none."""
+    settings.HINTS_ALGORITHM = v2.VERSION
+    plain(project)
+    assert ask(project, Case(plain, {}))["gate"] is None
+    assert "gate" not in read_events(project.pk, "r-1")[0].data
+
+
+def test_a_vector_of_the_items_own_model_is_compared(project: Project, settings: Any) -> None:
+    """Of the model and size of the items: meaning takes part and nothing is noted; else the search uses its own."""
+    settings.HINTS_ALGORITHM = v3.VERSION
+    plain(project)
+    vector = [float(number) for number in embeddings.embed("fatal: not a git repository")]
+    own = {"embedding": vector, "embedding_model": embeddings.MODEL}
+    answer = ask(project, Case(plain, own))
+    assert (answer["notes"], "meaning" in answer["matcher"]) == ([], True)
+    for number, other in enumerate(({"embedding_model": "another"}, {"embedding_model": None}, {"embedding": [0.5]})):
+        sent = failed(activation_id=f"r-1:b{number}", **{**own, **other})
+        found = post(key_for(project), sent).json()
+        assert [one for one in found["notes"] if "embedding" in one] != []
+        assert ([hint["knowledge_id"] for hint in found["hints"]], "meaning" in found["matcher"]) == (["k"], True)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
