@@ -36,7 +36,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 TEXTS: Final = ("q", "topic", "tool", "mcp_server", "trigger")
 # What the list may be sorted by: a word, what it means, the column, and whether the largest comes first.
 SORTS: Final[Mapping[str, tuple[str, str, bool]]] = {
-    "id": ("by id", "knowledge_id", False),
+    "id": ("sorted by id", "knowledge_id", False),
     "changed": ("last changed", "updated_at", True),
     "offered": ("most offered", "n_offered", True),
     "used": ("most used", "n_used", True),

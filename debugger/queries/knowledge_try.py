@@ -12,47 +12,55 @@ from contract import stages
 from contract.text import estimate_tokens
 from debugger.queries.knowledge_moves import STATE_TONES
 from debugger.queries.pieces import Piece, one_line
-from knowledge.find_hints import find_hints
+from knowledge.find_hints import explain_absence, find_hints
 from knowledge.find_hints.findings import Finding, Findings, HintQuery
+from knowledge.models import KnowledgeItem
 
 HELD_SHOWN: Final = 30  # candidates held back that are explained; the rest are counted
 
 # How each part of a score is called, and what it says. Of an unknown one the name is shown.
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "score": ("score", "what the results are ranked by"),
-    "confidence": ("confidence", "how likely the item answers this; the gate compares it"),
-    "lexical": ("words", "how much the words agree, rare ones counting more"),
-    "cosine": ("meaning", "how close the meaning is, by embedding"),
+    "confidence": ("confidence", "how sure the match is; the gate, marked on the bar, compares it"),
+    "lexical": ("shared words", "the words both have, rare ones counting more"),
+    "share": ("of the query", "how much of what the query says the item has"),
+    "cover": ("of the item", "how much of what the item says the query has"),
+    "cosine": ("meaning", "how near the meaning is, by embedding"),
     "rrf": ("both ranks", "the ranks by words and by meaning taken together"),
     "tier": ("tier", "0 an entity, 1 a topic, 2 a whole phrase, 3 shared terms; lower ranks first"),
     "shared_terms": ("shared terms", "words that a line of what happened and the item share"),
 }
 COUNTS: Final = ("tier", "shared_terms")  # whole numbers: no bar
 
-# The first word of a match reason, and how it is told.
-MATCHES: Final[Mapping[str, tuple[str, str]]] = {
-    "entity": ("names", "entity"),
-    "topic": ("is about", "topic"),
-    "phrase": ("same phrase:", "phrase"),
-    "terms": ("shared terms:", "terms"),
-    "fingerprint": ("same error", "fingerprint"),
-    "error_code": ("same error code", "fingerprint"),
-    "meaning": ("close in meaning", "meaning"),
-    "vector": ("close in meaning", "meaning"),
-    "lexical": ("shared words", "terms"),
-    "replaces": ("stands in for", "replaces"),
+# How a match reason is told, by the whole of it or by the word before its colon.
+MATCHES: Final[Mapping[str, str]] = {
+    "fingerprint:error example": "the same error as its example",
+    "phrase:error example": "its error example stands whole in it",
+    "phrase:query": "the query stands whole in the rule",
+    "entity": "names",
+    "topic": "is about",
+    "phrase": "same phrase",
+    "terms": "shared terms",
+    "fingerprint": "same error",
+    "code": "same error code",
+    "server": "is for the server",
+    "meaning": "near in meaning",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
-    """One part of a score: its number, and how much of its bar is filled, in thousandths (None: no bar)."""
+    """One part of a score: its number, how much of its bar is filled and where the gate is, in thousandths.
+
+    Both are None where there is nothing to draw.
+    """
 
     name: str
     label: str
     meaning: str
     value: float
     filled: int | None
+    gate: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,7 @@ class Tried:
 def try_query(project_id: int, query: HintQuery, version: str, *, gated: bool) -> Tried:
     """Run FindHints and explain what it found. Raises KeyError for an unknown version."""
     started = time.perf_counter()
-    findings = find_hints(project_id, query, version)
+    findings = find_hints(project_id, query, version, gated=gated)
     took_ms = (time.perf_counter() - started) * 1_000
     return explain(query, findings, took_ms)
 
@@ -148,7 +156,7 @@ def _result(query: HintQuery, findings: Findings, finding: Finding, most: Mappin
         tokens=estimate_tokens(item.proposition),
         matched=tuple(_apart(_matched(reason) for reason in finding.matched_by)),
         replaces=replaces[0] if replaces else "",
-        parts=tuple(_part(name, value, most) for name, value in _ordered(finding.scores)),
+        parts=tuple(_part(name, value, most, findings.gate) for name, value in _ordered(finding.scores)),
         reason=finding.hold_reason,
         reason_meaning=stages.HOLD_REASONS.get(finding.hold_reason, finding.hold_reason),
         decided=_decided(query, findings, finding),
@@ -160,8 +168,10 @@ def _matched(reason: str) -> Iterator[Piece]:
     kind, _, what = reason.partition(":")
     if kind == "replaces":
         return
-    label = MATCHES[kind][0] if kind in MATCHES else kind.replace("_", " ")
-    yield Piece(label, "soft")
+    if reason in MATCHES:
+        yield Piece(MATCHES[reason], "soft")
+        return
+    yield Piece(MATCHES.get(kind, kind.replace("_", " ")), "soft")
     if what:
         yield Piece(one_line(what, 160), "mono")
 
@@ -181,20 +191,21 @@ def _ordered(scores: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(scores.items(), key=lambda pair: (places.get(pair[0], len(places)), pair[0]))
 
 
-def _part(name: str, value: float, most: Mapping[str, float]) -> ScorePart:
+def _part(name: str, value: float, most: Mapping[str, float], gate: float | None) -> ScorePart:
     label, meaning = PARTS.get(name, (name.replace("_", " "), ""))
+    if name in COUNTS:
+        return ScorePart(name, label, meaning, value, None)
     whole = most.get(name) or 1.0
-    filled = None if name in COUNTS else round(1_000 * min(1.0, max(0.0, value / whole)))
-    return ScorePart(name, label, meaning, value, filled)
+    filled = round(1_000 * min(1.0, max(0.0, value / whole)))
+    marked = round(1_000 * gate) if name == "confidence" and gate else None
+    return ScorePart(name, label, meaning, value, filled, marked)
 
 
 def _decided(query: HintQuery, findings: Findings, finding: Finding) -> str:
     """Return what a hold reason rests on, "" when the reason says it all."""
     item = finding.item
     if finding.hold_reason == "gate":
-        confidence = finding.scores.get("confidence")
-        needed = "" if findings.gate is None else f", needed {findings.gate:.2f}"
-        return "" if confidence is None else f"confidence {confidence:.2f}{needed}"
+        return _against_gate(finding.scores.get("confidence"), findings.gate)
     if finding.hold_reason == "near_duplicate" and "similarity" in finding.scores:
         return f"{finding.scores['similarity']:.0%} of its words are those of the other"
     if finding.hold_reason == "scope_mismatch":
@@ -207,6 +218,14 @@ def _decided(query: HintQuery, findings: Findings, finding: Finding) -> str:
         "topic_cap": f"the topic is {one_line(item.topics[0], 80)}" if item.topics else "",
     }
     return words.get(finding.hold_reason, "")
+
+
+def _against_gate(confidence: float | None, gate: float | None) -> str:
+    """Return both numbers with as many digits as it takes to tell them apart."""
+    if confidence is None or gate is None:
+        return ""
+    digits = next((n for n in (2, 3) if f"{confidence:.{n}f}" != f"{gate:.{n}f}" and gate >= 10.0**-n), 4)
+    return f"confidence {confidence:.{digits}f}, needed {gate:.{digits}f}"
 
 
 def _scope(query: HintQuery, finding: Finding) -> str:
@@ -225,11 +244,13 @@ def _scope(query: HintQuery, finding: Finding) -> str:
 
 
 def why_not(project_id: int, query: HintQuery, version: str, knowledge_id: str, tried: Tried) -> Piece:
-    """Return in one sentence what became of a named item, with its tone."""
+    """Return in a sentence what became of a named item. It is a link where the project has that item."""
     for result in (*tried.offered, *tried.held):
         if result.knowledge_id == knowledge_id and result.is_offered:
-            return Piece(f"is offered, at rank {result.rank}.", "ok")
+            return Piece(f"It is offered, at rank {result.rank}.", "ok", knowledge_id)
         if result.knowledge_id == knowledge_id:
             because = f" ({result.decided})" if result.decided else ""
-            return Piece(f"was found and held back: {result.reason_meaning}{because}.", "warn")
-    return Piece("is no candidate of this query.", "warn")
+            return Piece(f"It was found and held back: {result.reason_meaning}{because}.", "warn", knowledge_id)
+    is_known = KnowledgeItem.objects.filter(project_id=project_id, knowledge_id=knowledge_id).exists()
+    absence = explain_absence(project_id, query, version, knowledge_id)
+    return Piece(absence, "warn", knowledge_id if is_known else "")

@@ -102,7 +102,7 @@ def _judge(form: ItemForm, kept: ItemDraft | None) -> None:
     for name in LINES:
         given[name] = tuple(line.strip() for line in given[name].splitlines() if line.strip())
     if kept is None and given["state"] not in FIRST_STATES:
-        form.errors["state"] = f"state must be one of: {', '.join(FIRST_STATES)}"
+        form.errors["state"] = f"must be one of: {', '.join(FIRST_STATES)}"
     for name, value in given.items():
         problem = _problem(name, value) if name != "state" else ""
         if problem:
@@ -119,7 +119,7 @@ def _problem(name: str, value: Any) -> str:
     try:
         check_draft(replace(ItemDraft("an-id", "A rule."), **{name: value}))
     except KnowledgeError as error:
-        return str(error)
+        return str(error).removeprefix(f"{name} ")  # it stands at its field
     return ""
 
 

@@ -495,13 +495,13 @@ def test_an_item_is_made_as_typed(world: World) -> None:
     ("fields", "told"),
     [
         ({"proposition": "word " * 120}, "the limit is 120"),
-        ({"knowledge_id": ""}, "must not be empty"),
+        ({"knowledge_id": ""}, "Must not be empty"),
         ({"knowledge_id": "k-17"}, "k-17"),
         ({"reason": ""}, "Say why"),
-        ({"trigger": "Bad"}, "must be the name of a trigger"),
+        ({"trigger": "Bad"}, "Must be the name of a trigger"),
         ({"why": "password=hunter2hunter2"}, "looks like a secret"),
-        ({"state": "superseded"}, "must be one of: proposed, confirmed"),
-        ({"kind": "odd"}, "must be one of: claim, observation"),
+        ({"state": "superseded"}, "Must be one of: proposed, confirmed"),
+        ({"kind": "odd"}, "Must be one of: claim, observation"),
         ({"topics": "\n".join(map(str, range(60)))}, "the limit is 50"),
     ],
 )
@@ -584,7 +584,7 @@ def test_an_item_held_back_says_what_decided(world: World) -> None:
 def test_why_not_this_one(world: World) -> None:
     """A named item is told of in one sentence: offered, held back, no candidate, unknown."""
     create_item(world.project, ItemDraft("far-off", "Feed the zebra."), by="a", reason="r")
-    assert "is offered, at rank 1" in world.get("knowledge-try", tool_result=ERROR, knowledge_id="k-17")
+    assert "It is offered, at rank 1" in world.get("knowledge-try", tool_result=ERROR, knowledge_id="k-17")
     for knowledge_id in ("far-off", "no-such-item"):
         html = world.get("knowledge-try", tool_result=ERROR, knowledge_id=knowledge_id)
         said = html[html.index("absence") :].split("</p>")[0]

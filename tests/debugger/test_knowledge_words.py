@@ -83,6 +83,8 @@ def test_every_reason_to_hold_back_is_explained(reason: str) -> None:
     ("reason", "fields", "scores", "decided"),
     [
         ("gate", {}, {"confidence": 0.31}, "confidence 0.31, needed 0.55"),
+        ("gate", {}, {"confidence": 0.5496}, "confidence 0.5496, needed 0.5500"),
+        ("gate", {}, {}, ""),
         ("limit", {}, {}, "at most 3 were asked for"),
         ("scope_mismatch", {"tool": "git"}, {}, "it is for the tool git, here it is shell"),
         ("scope_mismatch", {"mcp_server": "time"}, {}, "it is for the MCP server time, here there is none"),
@@ -100,13 +102,15 @@ def test_what_decided_is_told(reason: str, fields: dict[str, object], scores: di
 
 def test_a_result_tells_what_matched_and_its_parts() -> None:
     """Reasons in words, the replaced item apart, bars filled by the share of one, counts without a bar."""
-    matched = ("entity:not a git repository", "replaces:old-one", "unheard:of")
+    matched = ("fingerprint:error example", "entity:not a git repository", "replaces:old-one", "unheard:of")
     scores = {"shared_terms": 2, "odd": 0.5, "cosine": 0.62, "score": 1.0}
     found = Findings("v", "exact+lexical", (Finding(item(), 1, matched, scores),))
     tried = explain(QUERY, found, 1.0)
     (result,) = tried.offered
     assert tried.legs == ("exact", "lexical")
-    assert [piece.text for piece in result.matched] == ["names", "not a git repository", "·", "unheard", "of"]
+    assert [piece.text for piece in result.matched] == [
+        "the same error as its example", "·", "names", "not a git repository", "·", "unheard", "of",
+    ]  # fmt: skip
     assert result.replaces == "old-one"
     assert [(part.name, part.filled) for part in result.parts] == [
         ("score", 1000), ("cosine", 620), ("shared_terms", None), ("odd", 500),
