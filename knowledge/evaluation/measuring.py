@@ -18,14 +18,17 @@ from django.utils import timezone
 
 from ingest.models import Project
 from ingest.projects import create_project
+from knowledge import embeddings
 from knowledge.drafts import ItemDraft
+from knowledge.embeddings import EmbeddingError
 from knowledge.evaluation.figures import Outcome
 from knowledge.evaluation.pairs import Pair
 from knowledge.evaluation.questions import OFFER_LIMIT, RANKED_LIMIT, Question, Questions, hint_query
 from knowledge.evaluation.subjects import Subject
 from knowledge.find_hints.findings import HintQuery
 from knowledge.items import import_items
-from knowledge.models import KnowledgeItem, KnowledgeRevision
+from knowledge.models import ItemEmbedding, KnowledgeItem, KnowledgeRevision, SearchRow, TermCount
+from knowledge.search_rows import embed_items, forget
 
 TOLD_EVERY: Final = 100  # questions
 WARM_UP: Final = hint_query(Pair(None, "warm-up", "the first question loads what all of them need"), 0, OFFER_LIMIT)
@@ -50,6 +53,7 @@ def measure(
     outcomes: dict[str, list[Outcome]] = {subject.name: [] for subject in subjects}
     gates: dict[str, float | None] = {}
     with scratch_project(drafts) as project_id:
+        embed_all_items(project_id, len(drafts), tell)
         for subject in subjects:
             if subject.prepare:
                 subject.prepare(project_id)
@@ -73,11 +77,20 @@ def scratch_project(drafts: Sequence[ItemDraft]) -> Iterator[int]:
     with transaction.atomic():
         project = create_project(f"evaluation-{uuid.uuid4().hex[:12]}", "Measurement of retrieval")
         import_items(project, drafts, by="evaluation", reason="measurement")
-        with connection.cursor() as cursor:
-            for model in (KnowledgeItem, KnowledgeRevision):
-                cursor.execute(f"ANALYZE {connection.ops.quote_name(model._meta.db_table)}")
         yield project.pk
         transaction.set_rollback(True)
+
+
+def embed_all_items(project_id: int, n_items: int, tell: Tell) -> None:
+    """Make the vectors of the items now, which otherwise follow in the background, and tell the planner of all rows."""
+    if embeddings.enabled():
+        try:
+            embed_items(project_id, n_items)
+        except EmbeddingError as error:
+            tell(f"items have no vectors: {error}")
+    with connection.cursor() as cursor:
+        for model in (KnowledgeItem, KnowledgeRevision, SearchRow, ItemEmbedding, TermCount):
+            cursor.execute(f"ANALYZE {connection.ops.quote_name(model._meta.db_table)}")
 
 
 @contextmanager
@@ -91,8 +104,10 @@ def without_item(project_id: int, knowledge_id: str) -> Iterator[None]:
         return
     with transaction.atomic():
         project = Project.objects.filter(pk=project_id)
+        item = KnowledgeItem.objects.filter(project_id=project_id, knowledge_id=knowledge_id)
+        forget(project_id, list(item.values_list("pk", flat=True)))
         project.update(deleted_at=timezone.now())
-        KnowledgeItem.objects.filter(project_id=project_id, knowledge_id=knowledge_id).delete()
+        item.delete()
         project.update(deleted_at=None)
         yield
         transaction.set_rollback(True)

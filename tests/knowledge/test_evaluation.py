@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import DatabaseError, connection, transaction
 
 from ingest.models import Project
@@ -24,10 +25,11 @@ from knowledge.evaluation.figures import (
     place_of,
     values_of,
 )
-from knowledge.evaluation.measuring import Measured, measure, scratch_project, without_item
+from knowledge.evaluation.measuring import Measured, embed_all_items, measure, scratch_project, without_item
 from knowledge.evaluation.pairs import CorpusError, Pair, read_pairs
 from knowledge.evaluation.questions import Questions, drawn, drawn_from_each, hint_query, questions_of
-from knowledge.evaluation.subjects import Answer, Subject, all_subjects
+from knowledge.evaluation.subjects import LEXICAL, Answer, Subject, all_subjects, embeddings_off
+from knowledge.find_hints import VERSIONS, find_hints
 from knowledge.find_hints.findings import HintQuery
 from knowledge.items import create_item
 from knowledge.models import KnowledgeChange, KnowledgeItem, KnowledgeRevision
@@ -310,6 +312,42 @@ def test_an_item_taken_away_is_not_there_and_comes_back() -> None:
 
 
 @pytest.mark.django_db
+def test_a_taken_away_item_is_as_if_it_had_never_been() -> None:
+    """Every version gives the same candidates, scores and reasons as in a project that never had the item."""
+    query = hint_query(Pair(None, "flux --look two", "the flux overheats"), 1, 8)
+
+    def candidates(project_id: int, version: str) -> list[tuple[str, dict[str, float], str]]:
+        found = find_hints(project_id, query, version, gated=False).candidates
+        return [(one.item.knowledge_id, dict(one.scores), one.hold_reason) for one in found]
+
+    for version in VERSIONS:
+        with scratch_project(make_drafts("one", "two", "three")) as project_id:
+            embed_all_items(project_id, 3, pytest.fail)
+            whole = candidates(project_id, version)
+            with without_item(project_id, "two"):
+                without = candidates(project_id, version)
+            assert candidates(project_id, version) == whole
+        with scratch_project(make_drafts("one", "three")) as project_id:
+            embed_all_items(project_id, 2, pytest.fail)
+            assert candidates(project_id, version) == without != whole
+
+
+@pytest.mark.django_db
+def test_without_vectors_a_version_goes_by_words_and_the_switch_is_put_back() -> None:
+    """The lexical subject finds without the model what the whole one finds with it, and changes no setting."""
+    subjects, query = all_subjects(), hint_query(Pair(None, "flux", "the flux overheats"), 1, 8)
+    before = settings.HINTS_EMBEDDINGS
+    with scratch_project(make_drafts("one")) as project_id:
+        embed_all_items(project_id, 1, pytest.fail)
+        whole, lexical = (subjects[name].ask(project_id, query, False) for name in ("hybrid.v3", LEXICAL))
+        with embeddings_off():
+            assert find_hints(project_id, query, "hybrid.v3", gated=False).matcher.count("meaning") == 0
+    assert before == settings.HINTS_EMBEDDINGS
+    assert [one.knowledge_id for one in whole.offers] == [one.knowledge_id for one in lexical.offers] == ["one"]
+    assert whole.offers[0].confidence != lexical.offers[0].confidence
+
+
+@pytest.mark.django_db
 def test_a_subject_that_keeps_items_elsewhere_is_found_out() -> None:
     """Whoever still finds an item that was taken away would be measured wrongly: the measurement stops and names it."""
 
@@ -319,7 +357,7 @@ def test_a_subject_that_keeps_items_elsewhere_is_found_out() -> None:
     pairs = [Pair("one", "flux", "overheats"), Pair("one", "flux", "overheats again")]
     asked = questions_of(pairs, {"one"}, [])
     with pytest.raises(RuntimeError, match="forgetful finds one, which is not there"):
-        measure(make_drafts("one"), asked, [Subject("forgetful", "", remember)], lambda line: None)
+        measure(make_drafts("one"), asked, [Subject("forgetful", remember)], lambda line: None)
     assert stored() == {"Project": 0, "KnowledgeItem": 0, "KnowledgeRevision": 0, "KnowledgeChange": 0}
 
 
@@ -377,10 +415,13 @@ def test_vectors_rank_by_cosine() -> None:
 
 @pytest.fixture
 def small(db: None) -> dict[str, Any]:
-    """Figures of every subject for 40 recorded failures."""
+    """Figures of every subject for 24 recorded failures, on their items and a quarter of the others."""
     loaded = data_sets.load("thefuck")
-    asked = questions_of(loaded.pairs, loaded.item_ids, loaded.foreign, sample=40)
-    answers = measure(loaded.drafts, asked, list(all_subjects().values()), lambda line: None)
+    sample = drawn([pair for pair in loaded.pairs if pair.rule in loaded.item_ids], 24)
+    named = {pair.rule for pair in sample}
+    drafts = [draft for place, draft in enumerate(loaded.drafts) if draft.knowledge_id in named or place % 4 == 0]
+    asked = questions_of(sample, loaded.item_ids, loaded.foreign)
+    answers = measure(drafts, asked, list(all_subjects().values()), lambda line: None)
     assert {len(answer.outcomes) for answer in answers.values()} == {len(asked.all)}
     return {name: results.figures_of(answer) for name, answer in answers.items()}
 
@@ -388,7 +429,12 @@ def small(db: None) -> dict[str, Any]:
 def test_a_small_measurement_tells_versions_apart(small: dict[str, Any]) -> None:
     """On real failures, any word finds what all words miss; every figure is a share, and both reports show each."""
     assert small["fts.or"]["r_at_1_ungated"] > small["fts.websearch"]["r_at_1_ungated"] + 0.2
-    assert small["lexical-entity-topic.v2"]["false_injection"] < small["fts.or"]["false_injection"]
+    assert small["hybrid.v3"]["r_at_1_ungated"] > small["lexical-entity-topic.v2"]["r_at_1_ungated"] + 0.2
+    assert small["hybrid.v3"]["false_injection"] < small["fts.or"]["false_injection"] - 0.2
+    assert small["hybrid.v3"]["gate"] > 0
+    # The curve at the gate says what was measured with it on, but for duplicates of what is held back.
+    at_gate = next(one for one in small["hybrid.v3"]["curve"][::-1] if one["threshold"] >= small["hybrid.v3"]["gate"])
+    assert at_gate["false_injection"] == pytest.approx(small["hybrid.v3"]["false_injection"], abs=0.05)
     shares = [version[name] for version in small.values() for name in FIGURES if name != "hints_per_answered"]
     assert all(share is None or 0 <= share <= 1 for share in shares)
     result = results.CorpusResult("thefuck", results.counts_of(1, Questions((), (), (), ())), [], small, {})

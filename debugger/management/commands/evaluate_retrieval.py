@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -29,7 +29,7 @@ from knowledge.evaluation import data_sets, report, results
 from knowledge.evaluation.measuring import measure
 from knowledge.evaluation.pairs import CorpusError
 from knowledge.evaluation.questions import questions_of
-from knowledge.evaluation.subjects import NAMES, Subject, all_subjects
+from knowledge.evaluation.subjects import NAMES, Subject, all_subjects, not_measurable
 
 STORED_JSON: Final = Path(data_sets.__file__).with_name("measured.json")
 STORED_MARKDOWN: Final = Path(settings.BASE_DIR) / "docs" / "retrieval.md"
@@ -63,14 +63,20 @@ class Command(BaseCommand):
         try:
             sets = load_sets(options)
             subjects = chosen(options["versions"])
+            self.left_out = {name: why for name, why in not_measurable().items() if name in subjects}
+            for name, why in self.left_out.items():
+                self.tell(f"{name} is not measured: {why}")
             with stopped_by_signals(), self.database():
-                found = [self.measured(one, subjects, options) for one in sets]
+                found = [self.measured(one, self.able(subjects), options) for one in sets]
         except (CorpusError, StackError) as error:
             raise CommandError(str(error)) from None
         except KeyboardInterrupt:
             self.tell("stopped; nothing is kept")
             sys.exit(INTERRUPTED)
         self.give(found, options)
+
+    def able(self, subjects: Mapping[str, Subject]) -> list[Subject]:
+        return [subject for name, subject in subjects.items() if name not in self.left_out]
 
     def measured(
         self, data_set: data_sets.DataSet, subjects: Sequence[Subject], options: dict[str, Any]
@@ -86,7 +92,7 @@ class Command(BaseCommand):
             counts=results.counts_of(len(data_set.drafts), questions),
             rules_without_item=questions.rules_without_item,
             versions={name: results.figures_of(answer) for name, answer in answers.items()},
-            not_measured={},
+            not_measured=self.left_out,
             task=options["task"],
         )
 
@@ -140,13 +146,13 @@ def load_sets(options: dict[str, Any]) -> list[data_sets.DataSet]:
     return [data_sets.load(name, pairs=options["pairs"], items=options["items"]) for name in names]
 
 
-def chosen(names: Sequence[str] | None) -> list[Subject]:
+def chosen(names: Sequence[str] | None) -> dict[str, Subject]:
     """Return what to measure. Raises CommandError for a name that is not known."""
     known = all_subjects()
     unknown = sorted(set(names or ()) - set(known))
     if unknown:
         raise CommandError(f"--versions: {unknown[0]} is not known; known are {', '.join(known)}")
-    return [subject for name, subject in known.items() if not names or name in names]
+    return {name: subject for name, subject in known.items() if not names or name in names}
 
 
 @contextmanager
