@@ -8,7 +8,7 @@ often it is folded; a deleted run is taken away again, and one that retention ta
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from django.db import connection
+from django.db import connection, transaction
 
 from knowledge.models import KnowledgeVersion
 
@@ -100,8 +100,12 @@ def take_away(project_id: int, run_ids: list[str]) -> None:
 
 
 def recount(project_id: int) -> None:
-    """Count everything anew: kept chains, and the totals of those that are forgotten. Nobody may fold meanwhile."""
-    with connection.cursor() as cursor:
+    """Count everything anew: kept chains, and the totals of those that are forgotten.
+
+    A fold under way waits, and adds what it changes to what is counted here: the chain it replaces is in that.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("LOCK TABLE knowledge_itemcounts IN SHARE ROW EXCLUSIVE MODE")
         cursor.execute("DELETE FROM knowledge_itemcounts WHERE project_id = %s", [project_id])
         cursor.execute(_RECOUNT, {"project": project_id})
-    bump(project_id)
+        bump(project_id)

@@ -349,3 +349,16 @@ def test_an_import_leaves_an_item_where_it_stands_in_its_lifecycle(project: Proj
     call_command("import_knowledge", str(file), project="alpha", verbosity=0)
     item = KnowledgeItem.objects.get()
     assert (item.revision, item.state, item.suspended_dynamic) == (2, "confirmed", False)
+
+
+def test_the_starter_set_is_imported_once_and_survives_its_files(project: Project, tmp_path: Path) -> None:
+    """What ships for a new project: imported twice it changes nothing, and as Markdown it is the same items."""
+    starter = Path(__file__).parents[2] / "knowledge" / "starter"
+    call_command("import_knowledge", str(starter), project="alpha", verbosity=0)
+    kept, number = rows(), KnowledgeItem.objects.count()
+    assert number >= 40
+    export("alpha", format="markdown", to=str(tmp_path))
+    assert len(list(tmp_path.glob("*.md"))) == number
+    for folder in (starter, tmp_path):
+        call_command("import_knowledge", str(folder), project="alpha", verbosity=0)
+        assert rows() == kept

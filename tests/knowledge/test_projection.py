@@ -1,8 +1,10 @@
 """Counted use of items: changed by reports alone, and right whatever is folded again, late, deleted or forgotten."""
 
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -141,6 +143,18 @@ def test_counts_survive_retention_and_can_be_counted_anew(project: Project) -> N
     ItemCounts.objects.filter(project=project).update(n_used=77)
     projection.recount(project.pk)
     assert everything(project) == kept
+
+
+def test_rebuilding_a_project_counts_anew(project: Project) -> None:
+    """A count that went wrong is put right; counts of another project and of one run's rebuild are left alone."""
+    other = make_project("beta")
+    for owner in (project, other):
+        send(owner, [*typical_run("r-1"), report("r-1", 1, "hint.used")])
+    ItemCounts.objects.update(n_used=77)
+    call_command("rebuild", project="alpha", run="r-1", stdout=StringIO())
+    assert counts(project, "k-1") == {"n_used": 77}
+    call_command("rebuild", project="alpha", stdout=StringIO())
+    assert (counts(project, "k-1"), counts(other, "k-1")) == ({"n_used": 1}, {"n_used": 77})
 
 
 def test_lifecycle_changes_count_and_reading_does_not(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py rebuild`: derive chains from the journal again."""
+"""`manage.py rebuild`: derive chains from the journal again, and count anew what runs reported of items."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from ingest.models import Project, Run
 from knowledge.chains import refresh_run
 from knowledge.fold import FOLD_VERSION
 from knowledge.models import RunSummary
+from knowledge.projection import recount
 
 
 class Command(BaseCommand):
@@ -34,4 +35,7 @@ class Command(BaseCommand):
         n_folded = 0
         for project_id, run_id in runs.values_list("project_id", "run_id").iterator():
             n_folded += refresh_run(project_id, run_id, force=True)
+        if not options["run"]:
+            for project_id in runs.order_by("project_id").values_list("project_id", flat=True).distinct():
+                recount(project_id)
         self.stdout.write(f"{n_folded} runs folded with {FOLD_VERSION}")
