@@ -1,10 +1,13 @@
 """Counted use of items: changed by reports alone, and right whatever is folded again, late, deleted or forgotten."""
 
+from functools import partial
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +23,7 @@ from knowledge.models import Candidate, ItemCounts, ItemTotals
 from knowledge.projection import COUNTS, KNOWLEDGE_EVENT_TYPES, affects_knowledge, version_of
 from tests.factories import make_project, send, typical_run
 from tests.ingest.aged import TODAY, age, days_ago
+from tests.ingest.test_journal import in_threads
 
 pytestmark = pytest.mark.django_db
 
@@ -143,6 +147,28 @@ def test_counts_survive_retention_and_can_be_counted_anew(project: Project) -> N
     ItemCounts.objects.filter(project=project).update(n_used=77)
     projection.recount(project.pk)
     assert everything(project) == kept
+
+
+@pytest.mark.django_db(transaction=True)
+def test_runs_folded_at_once_are_all_counted(project: Project) -> None:
+    """Six workers fold six runs that report of the same two items in opposite orders: no count is lost."""
+    for number in range(6):
+        names = ["k-1", "k-2"][:: 1 if number % 2 else -1]
+        said = [report(f"r-{number}", place, "hint.used", name) for place, name in enumerate(names)]
+        send(project, said, fold=False)
+    assert in_threads(*(partial(refresh_run, project.pk, f"r-{number}") for number in range(6))) == [True] * 6
+    assert everything(project) == [("k-1", 6, 0, 0, 0, 0), ("k-2", 6, 0, 0, 0, 0)]
+    assert version_of(project.pk) == 6
+
+
+def test_a_fold_without_reports_asks_nothing_of_the_counts(project: Project) -> None:
+    """Activations and deliveries cost the counts no query, and no lock that runs would share."""
+    send(project, typical_run("r-1"), fold=False)
+    with CaptureQueriesContext(connection) as seen:
+        assert refresh_run(project.pk, "r-1")
+    asked = " ".join(query["sql"] for query in seen)
+    assert "knowledge_candidate" in asked
+    assert "knowledge_itemcounts" not in asked and "knowledge_knowledgeversion" not in asked
 
 
 def test_rebuilding_a_project_counts_anew(project: Project) -> None:
