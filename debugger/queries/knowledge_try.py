@@ -17,6 +17,7 @@ from knowledge.find_hints.findings import Finding, Findings, HintQuery
 from knowledge.models import KnowledgeItem
 
 HELD_SHOWN: Final = 30  # candidates held back that are explained; the rest are counted
+NEAREST: Final = 5  # of them shown at once
 
 # How each part of a score is called, and what it says. Of an unknown one the name is shown.
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -100,6 +101,14 @@ class Tried:
     n_unshown: int
     tokens: int
     notes: tuple[str, ...] = ()
+
+    @property
+    def nearest(self) -> tuple[Result, ...]:
+        return self.held[:NEAREST]
+
+    @property
+    def further(self) -> tuple[Result, ...]:
+        return self.held[NEAREST:]
 
     @property
     def n_held(self) -> int:

@@ -118,6 +118,14 @@ def test_a_result_tells_what_matched_and_its_parts() -> None:
     assert tried.tokens == result.tokens > 0
 
 
+def test_many_held_back_are_shown_nearest_first_and_counted() -> None:
+    """A few stand open, more are folded away, and the rest is counted."""
+    many = tuple(Finding(item(f"k-{rank}"), rank, (), {}, "gate") for rank in range(1, 41))
+    tried = explain(QUERY, Findings("v", "terms", many, gate=0.5), 1.0)
+    assert [result.rank for result in (*tried.nearest, *tried.further)] == list(range(1, 31))
+    assert (len(tried.nearest), tried.n_unshown, tried.n_held) == (5, 10, 40)
+
+
 def test_a_form_tells_every_mistake_at_its_field_and_keeps_what_was_typed() -> None:
     """Three fields are wrong: three errors, and each value as it was sent."""
     post = QueryDict(mutable=True)
