@@ -18,9 +18,7 @@ from django.utils import timezone
 
 from ingest.models import Project
 from ingest.projects import create_project
-from knowledge import embeddings
 from knowledge.drafts import ItemDraft
-from knowledge.embeddings import EmbeddingError
 from knowledge.evaluation.figures import Outcome
 from knowledge.evaluation.pairs import Pair
 from knowledge.evaluation.questions import OFFER_LIMIT, RANKED_LIMIT, Question, Questions, hint_query
@@ -28,7 +26,7 @@ from knowledge.evaluation.subjects import Subject
 from knowledge.find_hints.findings import HintQuery
 from knowledge.items import import_items
 from knowledge.models import ItemEmbedding, KnowledgeItem, KnowledgeRevision, SearchRow, TermCount
-from knowledge.search_rows import embed_items, forget
+from knowledge.search_rows import forget
 
 TOLD_EVERY: Final = 100  # questions
 WARM_UP: Final = hint_query(Pair(None, "warm-up", "the first question loads what all of them need"), 0, OFFER_LIMIT)
@@ -53,10 +51,11 @@ def measure(
     outcomes: dict[str, list[Outcome]] = {subject.name: [] for subject in subjects}
     gates: dict[str, float | None] = {}
     with scratch_project(drafts) as project_id:
-        embed_all_items(project_id, len(drafts), tell)
         for subject in subjects:
             if subject.prepare:
                 subject.prepare(project_id)
+        tell_planner()
+        for subject in subjects:
             subject.ask(project_id, WARM_UP, True)  # what is loaded at the first question is not timed
         tell(f"{len(drafts)} items are there; asking {len(questions.all)} questions of {len(subjects)} subjects")
         for number, question in enumerate(questions.all):
@@ -81,13 +80,8 @@ def scratch_project(drafts: Sequence[ItemDraft]) -> Iterator[int]:
         transaction.set_rollback(True)
 
 
-def embed_all_items(project_id: int, n_items: int, tell: Tell) -> None:
-    """Make the vectors of the items now, which otherwise follow in the background, and tell the planner of all rows."""
-    if embeddings.enabled():
-        try:
-            embed_items(project_id, n_items)
-        except EmbeddingError as error:
-            tell(f"items have no vectors: {error}")
+def tell_planner() -> None:
+    """Have PostgreSQL look at the rows it could not see come, as it would have done in the background."""
     with connection.cursor() as cursor:
         for model in (KnowledgeItem, KnowledgeRevision, SearchRow, ItemEmbedding, TermCount):
             cursor.execute(f"ANALYZE {connection.ops.quote_name(model._meta.db_table)}")

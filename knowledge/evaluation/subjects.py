@@ -1,20 +1,23 @@
 """The registry of what is measured side by side: versions of FindHints and the plain searches beside them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
 from django.conf import settings
 
-from knowledge import embeddings, search_rows
+from knowledge import embeddings
+from knowledge.embeddings import EmbeddingError
 from knowledge.evaluation import baselines
 from knowledge.evaluation.figures import Offer
 from knowledge.find_hints import VERSIONS, find_hints
 from knowledge.find_hints.findings import HintQuery
+from knowledge.search_rows import embed_items
 
-WITHOUT_VECTORS: Final = "hybrid.v3"  # the version that is measured by words alone as well
-LEXICAL: Final = f"{WITHOUT_VECTORS}-lexical"
+WITH_VECTORS: Final = "hybrid.v3"  # the version that searches by meaning, and is measured by words alone as well
+LEXICAL: Final = f"{WITH_VECTORS}-lexical"
+VECTORS: Final = "vector.only"
 VECTOR_TOKENS: Final = 256  # of a text that the plain vector search reads
 
 
@@ -47,12 +50,12 @@ def version_subject(name: str, version: str, *, vectors: bool = True) -> Subject
         offers = (Offer(one.item.knowledge_id, one.scores.get("confidence")) for one in findings.offered)
         return Answer(tuple(offers), findings.gate)
 
-    return Subject(name, ask, embed_all_items if vectors else None)
+    return Subject(name, ask, make_vectors if vectors and version == WITH_VECTORS else None)
 
 
-def embed_all_items(project_id: int) -> None:
-    """Make the vectors that otherwise follow in the background."""
-    while embeddings.enabled() and search_rows.embed_items(project_id):
+def make_vectors(project_id: int) -> None:
+    """Make the vectors of a project's items now, which otherwise follow in the background."""
+    while embeddings.enabled() and embed_items(project_id):
         pass
 
 
@@ -86,23 +89,25 @@ def all_subjects() -> dict[str, Subject]:
     """Return everything that is measured, by name, in the order reports show it."""
     vectors = baselines.Vectors(embed_all)
     subjects = [version_subject(version, version) for version in VERSIONS]
-    if WITHOUT_VECTORS in VERSIONS:
-        subjects.append(version_subject(LEXICAL, WITHOUT_VECTORS, vectors=False))
+    subjects.append(version_subject(LEXICAL, WITH_VECTORS, vectors=False))
     subjects += [
         baseline_subject("fts.websearch", baselines.websearch, baselines.prepare_words),
         baseline_subject("fts.or", baselines.any_word, baselines.prepare_words),
-        baseline_subject("vector.only", vectors.search, vectors.prepare),
+        baseline_subject(VECTORS, vectors.search, vectors.prepare),
     ]
     return {subject.name: subject for subject in subjects}
 
 
-def not_measurable() -> dict[str, str]:
-    """Return what cannot be measured on this machine, and why: without a model there is no search by vectors."""
+def not_measurable(names: Collection[str]) -> dict[str, str]:
+    """Return what of these cannot be measured here, and why: without the model a version would go by words alone."""
+    needing = [name for name in (WITH_VECTORS, VECTORS) if name in names]
     try:
-        embeddings.embed("a text to try the model with")
-    except embeddings.EmbeddingError as error:
-        return {"vector.only": str(error)}
-    return {}
+        if needing:
+            embeddings.embed("a text to try the model with")
+    except EmbeddingError as error:
+        return dict.fromkeys(needing, str(error))
+    off = WITH_VECTORS in needing and not embeddings.enabled()
+    return {WITH_VECTORS: "HINTS_EMBEDDINGS is off"} if off else {}
 
 
 NAMES: Final = tuple(all_subjects())

@@ -77,10 +77,20 @@ def test_a_database_that_does_not_answer_is_replaced(folder: Path) -> None:
     assert left_in(folder) == []
 
 
+def test_what_the_model_is_missing_for_is_said(folder: Path) -> None:
+    """With the model off, the version that needs it is not measured under its name, and the result says why."""
+    done = run(folder, *QUICK[:2], "--versions", "hybrid.v3", "hybrid.v3-lexical", "--json", HINTS_EMBEDDINGS="0")
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout.splitlines()[-1])
+    assert set(printed["versions"]) == {"hybrid.v3-lexical"}
+    assert printed["not_measured"] == {"hybrid.v3": "HINTS_EMBEDDINGS is off"}
+    assert "hybrid.v3 is not measured: HINTS_EMBEDDINGS is off" in done.stderr
+
+
 def test_ctrl_c_puts_everything_away(folder: Path) -> None:
     """Interrupted while it asks, it ends with 130, says that nothing is kept, and leaves no process and no file."""
     with subprocess.Popen(
-        [*COMMAND, "--corpus", "ruff"],
+        [*COMMAND, "--corpus", "ruff", *QUICK[2:]],
         env=environment(folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -118,7 +128,7 @@ def test_a_database_of_ones_own_is_left_as_it_was(folder: Path, postgres_url: st
         with psycopg.connect(url) as connection:
             assert connection.execute(COUNT).fetchone() == before
         with subprocess.Popen(
-            [*COMMAND, "--corpus", "ruff"],
+            [*COMMAND, "--corpus", "ruff", *QUICK[2:]],
             env=environment(folder, DATABASE_URL=url),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

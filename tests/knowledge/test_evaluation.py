@@ -25,10 +25,10 @@ from knowledge.evaluation.figures import (
     place_of,
     values_of,
 )
-from knowledge.evaluation.measuring import Measured, embed_all_items, measure, scratch_project, without_item
+from knowledge.evaluation.measuring import Measured, measure, scratch_project, without_item
 from knowledge.evaluation.pairs import CorpusError, Pair, read_pairs
 from knowledge.evaluation.questions import Questions, drawn, drawn_from_each, hint_query, questions_of
-from knowledge.evaluation.subjects import LEXICAL, Answer, Subject, all_subjects, embeddings_off
+from knowledge.evaluation.subjects import LEXICAL, Answer, Subject, all_subjects, embeddings_off, make_vectors
 from knowledge.find_hints import VERSIONS, find_hints
 from knowledge.find_hints.findings import HintQuery
 from knowledge.items import create_item
@@ -322,13 +322,13 @@ def test_a_taken_away_item_is_as_if_it_had_never_been() -> None:
 
     for version in VERSIONS:
         with scratch_project(make_drafts("one", "two", "three")) as project_id:
-            embed_all_items(project_id, 3, pytest.fail)
+            make_vectors(project_id)
             whole = candidates(project_id, version)
             with without_item(project_id, "two"):
                 without = candidates(project_id, version)
             assert candidates(project_id, version) == whole
         with scratch_project(make_drafts("one", "three")) as project_id:
-            embed_all_items(project_id, 2, pytest.fail)
+            make_vectors(project_id)
             assert candidates(project_id, version) == without != whole
 
 
@@ -338,7 +338,7 @@ def test_without_vectors_a_version_goes_by_words_and_the_switch_is_put_back() ->
     subjects, query = all_subjects(), hint_query(Pair(None, "flux", "the flux overheats"), 1, 8)
     before = settings.HINTS_EMBEDDINGS
     with scratch_project(make_drafts("one")) as project_id:
-        embed_all_items(project_id, 1, pytest.fail)
+        make_vectors(project_id)
         whole, lexical = (subjects[name].ask(project_id, query, False) for name in ("hybrid.v3", LEXICAL))
         with embeddings_off():
             assert find_hints(project_id, query, "hybrid.v3", gated=False).matcher.count("meaning") == 0

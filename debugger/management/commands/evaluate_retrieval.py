@@ -63,7 +63,7 @@ class Command(BaseCommand):
         try:
             sets = load_sets(options)
             subjects = chosen(options["versions"])
-            self.left_out = {name: why for name, why in not_measurable().items() if name in subjects}
+            self.left_out = not_measurable(subjects)
             for name, why in self.left_out.items():
                 self.tell(f"{name} is not measured: {why}")
             with stopped_by_signals(), self.database():
