@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from contract.hint_block import render_hint_block
 from kernel.core.activation import event_ids
 from kernel.core.bounds import bounded
 from kernel.core.budget import Drop, Selection, select, withheld
-from kernel.core.hint_block import render_hint_block
 from kernel.core.hint_request import activation_id, is_priming, room_of
 from kernel.core.holdout import is_withheld, takes_part
 from kernel.core.situations import situation_data
@@ -69,7 +69,7 @@ def _answer_to(step: Step, waiting: Asked, observed: HintsArrived, index: int) -
 def _fitting(step: Step, waiting: Asked, answer: HintAnswer) -> Selection:
     """Return what the budgets allow of an answer."""
     state, candidate = step.state, waiting.candidate
-    render = partial(render_hint_block, candidate, answer.activation_id)
+    render = partial(render_hint_block, candidate.trigger, candidate.found_for, answer.activation_id)
     return select(answer.hints, room_of(state, candidate), state.activation.issued, render)
 
 

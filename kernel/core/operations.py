@@ -8,9 +8,9 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
+from contract.hint_block import indented
 from contract.text import clip
 from kernel.core.bounds import clip_bytes, clip_middle, room_for_text
-from kernel.core.hint_block import indented
 from kernel.core.settling import CHECK_FIRST, answer, call_ids, known_as, refuse, wait
 from kernel.core.situations import situation_data, situation_of
 from kernel.core.state import Call, EndedOperation, Operation, RunState, Situation

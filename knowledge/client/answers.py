@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from contract.hint_block import render_hint_block
 from contract.text import clip
 from knowledge.client.asking import Ask
-from knowledge.client.block import found_for, render_block
 from knowledge.client.failures import BadAnswer, ObservationError
 from knowledge.client.hint import Hint
 
@@ -40,7 +40,7 @@ class Hints:
 
     def text(self) -> str:
         """Return the labelled block to put into the agent's context; it is empty when there are no hints."""
-        return render_block(self.trigger, self.cause, self.activation_id, self.hints)
+        return render_hint_block(self.trigger, self.cause, self.activation_id, self.hints)
 
     def __iter__(self) -> Iterator[Hint]:
         return iter(self.hints)
@@ -89,6 +89,15 @@ def parse_hints(ask: Ask, activation_id: str, answer: object) -> Hints:
         held_back=_held_back(answer.get("dropped")),
         cause=found_for(ask.trigger, ask.tool, ask.mcp_server, ask.error_class),
     )
+
+
+def found_for(trigger: str, tool: str, mcp_server: str, error_class: str) -> str:
+    """Return what set the search off, as the block's first line names it."""
+    if trigger == "tool.failed" and tool:
+        return f"a failed call of {tool} ({error_class})" if error_class else f"a failed call of {tool}"
+    if trigger == "mcp.first_call" and mcp_server:
+        return f"the first use of the MCP server {mcp_server}"
+    return "the task" if trigger == "task.priming" else "your question"
 
 
 def _retrieved(counts: object, n_hints: int) -> int:

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from contract.hint_block import render_hint_block
 from contract.stages import DROP_REASONS
 from contract.text import estimate_tokens
-from kernel.core.hint_block import render_hint_block
 from kernel.core.state import Asked, RunState
 from kernel.drivers.rendering import message_hash
 from kernel.messages import Event, FetchHints, Hint, HintAnswer, HintRequest, HintsArrived, Message, RunSpec
@@ -160,7 +160,8 @@ class Hints:
             assert data["stage"] == "dropped" and reason in DROP_REASONS, f"{data} is no end of an offer"
             self.reached[f"dropped: {reason}"] += 1
             if reason not in ("already_issued", "holdout") and not self.spec.switches.shadow:
-                alone = estimate_tokens(render_hint_block(asked.candidate, activation_id, (hint,)))
+                cause = asked.candidate.found_for
+                alone = estimate_tokens(render_hint_block(asked.candidate.trigger, cause, activation_id, (hint,)))
                 self.suppressed.pop(hint.knowledge_id, None)
                 if hint.knowledge_id not in self.placed:
                     self.suppressed[hint.knowledge_id] = (hint.revision, alone)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.core.hint_block import render_hint_block
+from contract.hint_block import render_hint_block
 from kernel.core.state import Candidate
 from kernel.core.triggers import RUNTIME_TRIGGERS, START_TRIGGERS
 from kernel.core.triggers.facts import Facts, Happened
@@ -18,7 +18,7 @@ FAILED = Candidate("tool.failed", "r-1:5", "a failed call of shell (exit_nonzero
 
 
 def render(*hints: Hint, candidate: Candidate = FAILED, activation_id: str = "r-1:a1") -> str:
-    return render_hint_block(candidate, activation_id, hints)
+    return render_hint_block(candidate.trigger, candidate.found_for, activation_id, hints)
 
 
 def test_the_whole_block() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from contract.hint_block import inert
 from kernel.core.bounds import STATE_BYTES, cleaned
 from kernel.core.codec import to_json
 from kernel.core.decide import decide, start
 from kernel.core.delegation import child_spec
-from kernel.core.hint_block import inert
 from kernel.drivers import DriverReply
 from kernel.drivers.openai_chat import read_completion
 from kernel.drivers.rendering import render_openai

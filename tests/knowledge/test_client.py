@@ -21,18 +21,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.live_server_helper import LiveServer
 
+from contract.hint_block import render_hint_block
 from debugger.embedded.sockets import free_port
 from ingest.authentication import create_key, revoke_key
 from ingest.models import Batch, Event, Project
-from kernel.core import hint_block
-from kernel.core.hint_block import render_hint_block
-from kernel.core.state import Candidate as KernelCandidate
 from kernel.messages import Hint as KernelHint
 from knowledge.chains import refresh_run
-from knowledge.client import block
 from knowledge.client.answers import parse_hints
 from knowledge.client.asking import QUERY_LIMIT, TOOL_RESULT_LIMIT, ask_to_json, bounded
-from knowledge.client.block import render_block
 from knowledge.client.observation import (
     Ask,
     AsyncObservation,
@@ -589,15 +585,9 @@ def test_the_block_is_the_kernels(rule: str, caution: str, name: str, cause: str
     """The same hints read the same, character by character, whoever puts them into the context."""
     ours = Hint("h", name, 1, rule, "confirmed", "r", name, (name, cause), caution)
     theirs = KernelHint("h", name, 1, rule, "confirmed", (name, cause), caution)
-    candidate = KernelCandidate(trigger="tool.failed", source_event_id="e", found_for=cause)
-    assert render_block("tool.failed", cause, name, [ours]) == render_hint_block(candidate, name, [theirs])
-    assert render_block("tool.failed", cause, name, []) == render_hint_block(candidate, name, []) == ""
-
-
-def test_the_block_is_guarded_as_the_kernels_is() -> None:
-    """The same signs count as brackets, as near to the same letters: a text seldom meets the edges of these."""
-    names = ("BRACKETS", "SPELLED", "FEWEST_PLAIN", "REACH", "INVISIBLE", "INTRODUCTION", "MATCH_REASONS")
-    assert [getattr(block, name) for name in names] == [getattr(hint_block, name) for name in names]
+    text = Hints(name, "r", "tool.failed", "success", (ours,), cause=cause).text()
+    assert text == render_hint_block("tool.failed", cause, name, [theirs])
+    assert Hints(name, "r", "tool.failed", "empty", cause=cause).text() == ""
 
 
 def test_the_block_says_what_it_was_found_for() -> None:
