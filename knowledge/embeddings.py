@@ -48,17 +48,27 @@ def embed(text: str, max_tokens: int = ITEM_TOKENS) -> Vector:
 
     Raises EmbeddingError when the model cannot be used.
     """
+    return embed_all([text], max_tokens)[0]
+
+
+def embed_all(texts: Sequence[str], max_tokens: int = ITEM_TOKENS) -> list[Vector]:
+    """Return the embeddings of texts, made in one run. Raises EmbeddingError when the model cannot be used."""
     tokenizer, network = _model()
     try:
-        ids: list[int] = tokenizer.encode(text[:READ_LIMIT]).ids
-        if len(ids) > max_tokens:
-            ids = [*ids[: max_tokens - 1], ids[-1]]
-        tokens = np.array([ids], dtype=np.int64)
-        inputs = {"input_ids": tokens, "attention_mask": np.ones_like(tokens), "token_type_ids": np.zeros_like(tokens)}
-        states = network.run(None, inputs)[0][0]
+        rows = [_shortened(tokenizer.encode(text[:READ_LIMIT]).ids, max_tokens) for text in texts]
+        width = max(map(len, rows))
+        tokens = np.array([row + [0] * (width - len(row)) for row in rows], dtype=np.int64)
+        mask = np.array([[1] * len(row) + [0] * (width - len(row)) for row in rows], dtype=np.int64)
+        inputs = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
+        states = network.run(None, inputs)[0]
     except Exception as error:  # noqa: BLE001 - whatever the runtime raises, hints are found by words then
         raise EmbeddingError(f"the embedding model failed: {type(error).__name__}") from None
-    return unit(states.mean(axis=0))
+    return [unit(states[place, : len(row)].mean(axis=0)) for place, row in enumerate(rows)]
+
+
+def _shortened(ids: list[int], max_tokens: int) -> list[int]:
+    """Return at most `max_tokens` of them; the last one closes the text and stays."""
+    return ids if len(ids) <= max_tokens else [*ids[: max_tokens - 1], ids[-1]]
 
 
 def unit(vector: Sequence[float] | Vector) -> Vector:

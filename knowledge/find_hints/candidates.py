@@ -5,6 +5,7 @@ for the first two tokens of each name and phrase that must stand whole. The proj
 never meets another project's items. Keys only find; a version of FindHints judges.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -20,6 +21,8 @@ MOST: Final = 200  # candidates judged for one query: those with a name or phras
 KEY_LIMIT: Final = 200  # code points of a key; an index entry must stay short
 MOST_REPLACEMENTS: Final = 5  # steps from a retired item to the live one in its place
 
+_UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")  # what PostgreSQL takes for no text
+
 FIND: Final = """
 SELECT knowledge_id FROM (
     SELECT item.knowledge_id,
@@ -32,6 +35,16 @@ WHERE n_starts > 0 OR n_terms >= %(needed)s
 ORDER BY n_starts > 0 DESC, n_terms DESC, n_starts DESC, knowledge_id
 LIMIT %(most)s
 """
+
+
+# field of an ItemView -> where it is stored, seen from a revision
+_VIEWED: Final = {
+    "knowledge_id": "item__knowledge_id", "revision": "number", "kind": "item__kind", "state": "item__state",
+    "proposition": "proposition", "why": "why", "caution": "caution", "trigger": "trigger", "tool": "tool",
+    "mcp_server": "mcp_server", "entities": "entities", "topics": "topics", "error_examples": "error_examples",
+    "suspended": "item__suspended_dynamic", "replaced_by": "item__replaced_by",
+}  # fmt: skip
+_LISTS: Final = ("entities", "topics", "error_examples")
 
 
 def item_keys(project_id: int, item: ItemView) -> list[str]:
@@ -52,7 +65,8 @@ def query_keys(project_id: int, query: HintQuery) -> tuple[list[str], list[str]]
 
 
 def _keys(project_id: int, starts: set[str], terms: set[str]) -> list[str]:
-    named = [f"{project_id}:s:{start[:KEY_LIMIT]}" for start in sorted(starts)]
+    starts = {_UNSTORABLE.sub("\ufffd", start[:KEY_LIMIT]) for start in starts}
+    named = [f"{project_id}:s:{start}" for start in sorted(starts)]
     return named + [f"{project_id}:t:{term[:KEY_LIMIT]}" for term in sorted(terms)]
 
 
@@ -91,16 +105,21 @@ def fetch_replacements(project_id: int, items: Sequence[ItemView]) -> dict[str, 
 
 def load(project_id: int, knowledge_ids: Iterable[str]) -> list[ItemView]:
     """Return the current revisions of the named items, in no particular order."""
+    named = [name for name in knowledge_ids if not _UNSTORABLE.search(name)]
     rows = KnowledgeRevision.objects.filter(
-        item__project_id=project_id, item__knowledge_id__in=list(knowledge_ids), number=F("item__revision")
+        item__project_id=project_id, item__knowledge_id__in=named, number=F("item__revision")
     ).select_related("item")
     return [view_of(row) for row in rows]
 
 
 def load_by_pk(item_pks: Iterable[int]) -> dict[int, ItemView]:
     """Return the current revisions of items by their primary keys."""
-    rows = KnowledgeRevision.objects.filter(item__in=list(item_pks), number=F("item__revision")).select_related("item")
-    return {row.item_id: view_of(row) for row in rows}
+    rows = KnowledgeRevision.objects.filter(item__in=list(item_pks), number=F("item__revision"))
+    views = {}
+    for pk, *values in rows.values_list("item_id", *_VIEWED.values()):
+        fields = dict(zip(_VIEWED, values, strict=True))
+        views[pk] = ItemView(**{**fields, **{name: tuple(fields[name]) for name in _LISTS}})
+    return views
 
 
 def view_of(revision: KnowledgeRevision) -> ItemView:

@@ -15,7 +15,7 @@ from knowledge.find_hints.v3.scores import GATE, scored
 from knowledge.find_hints.v3.verdicts import RETIRED, Match, codes_held, in_its_place, judge, match
 
 VERSION: Final = "hybrid.v3"
-JUDGED: Final = 60  # candidates that are loaded and judged, the named ones and then the best by score
+JUDGED: Final = 40  # candidates that are loaded and judged, the named ones and then the best by score
 
 
 def search(project_id: int, query: HintQuery, *, gated: bool = True) -> Findings:
@@ -23,8 +23,8 @@ def search(project_id: int, query: HintQuery, *, gated: bool = True) -> Findings
     asked = ask(query)
     found = legs.fetch(project_id, query, asked)
     numbers = {one.item_id: one for one in scored(found.terms, found.bags, found.cosines, by_meaning=found.by_meaning)}
-    best = sorted(numbers, key=lambda item_id: (item_id not in found.named, -numbers[item_id].score, item_id))[:JUDGED]
-    items = candidates.load_by_pk(best)
+    best = sorted(numbers, key=lambda pk: (pk not in found.exact, pk not in found.named, -numbers[pk].score, pk))
+    items = candidates.load_by_pk(best[:JUDGED])
     replacements = candidates.fetch_replacements(project_id, list(items.values()))
     query = lift_suppressions(query, (*items.values(), *replacements.values()))
     codes = codes_held(asked, list(items.values()))
@@ -37,7 +37,7 @@ def search(project_id: int, query: HintQuery, *, gated: bool = True) -> Findings
 
 def _replaced(matches: dict[str, Match], replacements: dict[str, ItemView]) -> dict[str, Match]:
     """Put the live item in the place of each retired one that has one; the retired one stays, to be explained."""
-    for one in list(matches.values()):
+    for _, one in sorted(matches.items()):
         other = replacements.get(one.item.knowledge_id)
         if one.item.state in RETIRED and other is not None:
             matches[other.knowledge_id] = in_its_place(one, other, matches.get(other.knowledge_id))

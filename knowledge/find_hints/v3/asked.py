@@ -1,8 +1,8 @@
 """A query made ready: which of its text decides, its terms with weights, its keys, and the texts to embed. Pure.
 
-What decides is what happened. At runtime a short `query` is the command or the arguments of the call and stands
-beside its output; a long one is the task, which was searched when the run began. In a long output the lines that
-say what went wrong count more than the others.
+What decides is what happened. At runtime the command, or what else the tool was called with, stands beside its
+output; where a sender does not say it, a short `query` counts as the command. A long one is the task, which was
+searched when the run began. In a long output the lines that say what went wrong count more than the others.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Final
 
 from contract.signature import signature
 from knowledge.find_hints.findings import HintQuery
+from knowledge.find_hints.v3.called import command_of
 from knowledge.find_hints.v3.index import codes_of, name_of, prints_of
 from knowledge.find_hints.v3.words import spelled, terms
 
@@ -25,6 +26,8 @@ REST_WEIGHT: Final = 0.25  # of a term that stands in other lines of a long outp
 REST_READ: Final = 2_000  # code points of those
 PHRASED: Final = 2_000  # code points at each end
 
+# TimeoutError, 42P01: a name of the error. exit_nonzero, timeout: a word of the sender's for many of them.
+_NAMES_ERROR: Final = re.compile("[A-Z0-9]")
 _BARE: Final = re.compile(r"[\w./\-]+")
 _GENERAL_TOOLS: Final = frozenset(("shell", "bash", "sh", "terminal", "exec", "run", "command", "cmd", "powershell"))
 
@@ -63,10 +66,7 @@ def ask(query: HintQuery) -> Asked:
         names |= {name_of(name) for name in (query.tool,) if name.strip()}
         server = name_of(query.mcp_server) if query.mcp_server.strip() else ""
         return Asked({}, {}, (), {}, frozenset(names), topics, frozenset(), (), server, ())
-    said = "\n".join(text for text in (query.tool_result, query.error_class) if text.strip())
-    beside = _beside(query) if said and query.trigger != "task.priming" else query.query
-    if not said:
-        said, beside = query.query, ""
+    said, beside = _said(query)
     telling = _telling(said)
     around = " ".join((beside, *(() if query.tool.lower() in _GENERAL_TOOLS else (query.tool,))))
     weights = _weights(said, telling, around)
@@ -86,11 +86,25 @@ def ask(query: HintQuery) -> Asked:
     )
 
 
+def _said(query: HintQuery) -> tuple[str, str]:
+    """Return what happened, and what stands beside it. Without an output the query alone says it."""
+    named = query.error_class if _NAMES_ERROR.search(query.error_class) else ""
+    if not query.tool_result.strip():
+        return "\n".join(text for text in (query.query, named) if text.strip()), ""
+    said = "\n".join(text for text in (query.tool_result, named) if text.strip())
+    return said, query.query if query.trigger == "task.priming" else _beside(query)
+
+
 def _beside(query: HintQuery) -> str:
-    """Return the words of a command that say what it is, without paths, flags and values; nothing of a task."""
-    given = query.query.split(maxsplit=COMMAND_WORDS)
-    if len(given) > COMMAND_WORDS:
-        return ""
+    """Return the words of a command that say what it is, without paths, flags and values; nothing of a task.
+
+    What the tool was called with is the command, whatever the query is.
+    """
+    given = command_of(query.tool_arguments).split(maxsplit=COMMAND_WORDS)[:COMMAND_WORDS]
+    if not given:
+        given = query.query.split(maxsplit=COMMAND_WORDS)
+        if len(given) > COMMAND_WORDS:
+            return ""
     taken: list[str] = []
     for word in given:
         if word == "sudo" or word.startswith("-") or not _BARE.fullmatch(word):
@@ -139,4 +153,5 @@ def _texts(telling: str, beside: str) -> tuple[str, ...]:
     """Return the texts to embed: what was said, alone and behind the command; their sum says both."""
     if not telling.strip():
         return ()
-    return (telling, f"{beside}\n{telling}") if beside.strip() else (telling,)
+    adds = set(terms(beside)) - set(terms(telling))
+    return (telling, f"{beside}\n{telling}") if adds else (telling,)

@@ -4,6 +4,7 @@ Never all of a project's items: common terms find nothing, they only count; past
 index proposes and exact distances decide. A failing vector search leaves the search by words. (Seed 001 §12.)
 """
 
+import functools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,11 +33,12 @@ PROPOSED: Final = 200  # items that the approximate index proposes
 
 _COUNTS: Final = "SELECT term, n_items FROM knowledge_termcount WHERE project_id = %s AND term = ANY(%s)"
 _BY_KEYS: Final = """
-SELECT item_id, bag, keys && %(named)s::text[] AS is_named FROM knowledge_searchrow
-WHERE keys && %(keys)s::text[] ORDER BY is_named DESC, item_id LIMIT %(most)s
+SELECT item_id, bag, keys && %(exact)s::text[] AS is_exact, keys && %(phrases)s::text[] AS is_phrased
+FROM knowledge_searchrow WHERE keys && %(keys)s::text[]
+ORDER BY is_exact DESC, is_phrased DESC, item_id LIMIT %(most)s
 """
 _TOGETHER: Final = """
-SELECT item_id, bag, false FROM knowledge_searchrow WHERE keys @> %s::text[] ORDER BY item_id LIMIT %s
+SELECT item_id, bag, false, false FROM knowledge_searchrow WHERE keys @> %s::text[] ORDER BY item_id LIMIT %s
 """
 _BAGS: Final = "SELECT item_id, bag FROM knowledge_searchrow WHERE item_id = ANY(%s)"
 _COSINES: Final = """
@@ -60,10 +62,14 @@ SELECT item_id, -(vector <#> %(vector)s::halfvec) AS cosine FROM (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The candidates of one query. `by_meaning`: vectors took part; `notes` say why not, or what was not used."""
+    """The candidates of one query. `by_meaning`: vectors took part; `notes` say why not, or what was not used.
+
+    `exact` are found by a name, a fingerprint, a code or the server; `named` by those or by how a phrase starts.
+    """
 
     terms: Terms
     bags: Mapping[int, Bag]
+    exact: frozenset[int]
     named: frozenset[int]
     cosines: Mapping[int, float]
     by_meaning: bool
@@ -76,20 +82,21 @@ def fetch(project_id: int, query: HintQuery, asked: Asked) -> Found:
     n_items = counts.pop("", 0)
     terms = Terms.of(asked.weights, n_items, counts)
     rows = _by_keys(project_id, asked, counts)
-    named = frozenset(item_id for item_id, _, is_named in rows if is_named)
-    bags = _best({item_id: parse_bag(bag) for item_id, bag, _ in rows}, named, terms)
+    exact = frozenset(item_id for item_id, _, is_exact, _ in rows if is_exact)
+    named = exact | {item_id for item_id, _, _, is_phrased in rows if is_phrased}
+    bags = _best({item_id: parse_bag(bag) for item_id, bag, *_ in rows}, named, terms)
     vector, notes = _vector(query, asked)
     if vector is None:
-        return Found(terms, bags, named, {}, False, notes)
+        return Found(terms, bags, exact, named, {}, False, notes)
     try:
         with transaction.atomic():  # a savepoint at most: a failure in here must not end the caller's transaction
             cosines = _nearest(project_id, vector, n_items)
             cosines |= _cosines(vector, bags.keys() - cosines.keys())
     except DatabaseError as error:
         logger.error("hints were searched without vectors: %s", type(error).__name__)
-        return Found(terms, bags, named, {}, False, (*notes, "vectors could not be searched"))
+        return Found(terms, bags, exact, named, {}, False, (*notes, "vectors could not be searched"))
     bags |= {item_id: parse_bag(bag) for item_id, bag in _rows(_BAGS, [sorted(cosines.keys() - bags.keys())])}
-    return Found(terms, bags, named, cosines, True, notes)
+    return Found(terms, bags, exact, named, cosines, True, notes)
 
 
 def parse_bag(bag: str) -> dict[str, float]:
@@ -106,26 +113,37 @@ def _counts(project_id: int, weights: Mapping[str, float]) -> dict[str, int]:
     return dict(_rows(_COUNTS, [project_id, ["", *weights]]))
 
 
-def _by_keys(project_id: int, asked: Asked, counts: Mapping[str, int]) -> list[tuple[int, str, bool]]:
-    named = keyed(project_id, _named_keys(asked))
+def _by_keys(project_id: int, asked: Asked, counts: Mapping[str, int]) -> list[tuple[int, str, bool, bool]]:
+    exact, phrases = keyed(project_id, _exact_keys(asked)), keyed(project_id, _phrase_keys(asked))
     rare, common = _rare_and_common(asked.weights, counts)
-    keys = [*named, *keyed(project_id, (f"t:{term}" for term in rare))]
-    rows: list[tuple[int, str, bool]] = []
+    keys = [*exact, *phrases, *keyed(project_id, (f"t:{term}" for term in rare))]
+    rows: list[tuple[int, str, bool, bool]] = []
     if keys:
-        rows = _rows(_BY_KEYS, {"named": list(named), "keys": keys, "most": FOUND_BY_TERMS})
-    if not rare and common:
-        together = keyed(project_id, (f"t:{term}" for term in common[:TERMS_AT_ONCE]))
-        rows += _rows(_TOGETHER, [list(together), FOUND_BY_TERMS])
-    return rows
+        values = {"exact": list(exact), "phrases": list(phrases), "keys": keys, "most": FOUND_BY_TERMS}
+        rows = _rows(_BY_KEYS, values)
+    return rows if rare else rows + _together(project_id, common[:TERMS_AT_ONCE])
 
 
-def _named_keys(asked: Asked) -> Iterable[str]:
+def _together(project_id: int, common: Sequence[str]) -> list[tuple[int, str, bool, bool]]:
+    """Return items with all of the common terms; where there are none, with fewer of them, the rarest."""
+    for count in range(len(common), 0, -1):
+        keys = keyed(project_id, (f"t:{term}" for term in common[:count]))
+        rows: list[tuple[int, str, bool, bool]] = _rows(_TOGETHER, [list(keys), FOUND_BY_TERMS])
+        if rows:
+            return rows
+    return []
+
+
+def _exact_keys(asked: Asked) -> Iterable[str]:
     yield from (f"n:{name}" for name in (*asked.names, *asked.topics))
     yield from (f"f:{one}" for one in asked.prints)
     yield from (f"c:{code}" for code in asked.codes)
-    yield from (f"p:{start_of(pair)}" for pair in zip(asked.row, asked.row[1:], strict=False))
     if asked.server:
         yield f"m:{asked.server}"
+
+
+def _phrase_keys(asked: Asked) -> Iterable[str]:
+    return (f"p:{start_of(pair)}" for pair in zip(asked.row, asked.row[1:], strict=False))
 
 
 def _rare_and_common(weights: Mapping[str, float], counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
@@ -158,11 +176,17 @@ def _vector(query: HintQuery, asked: Asked) -> tuple[Vector | None, tuple[str, .
     if not embeddings.readable(asked.texts[0]):
         return None, notes
     try:
-        vectors = [embeddings.embed(text, QUERY_TOKENS) for text in asked.texts]
+        return _vector_of(asked.texts), notes
     except EmbeddingError as error:
         logger.error("hints were searched without vectors: %s", error)
         return None, (*notes, "the embedding model could not be used")
-    return embeddings.unit(sum(vectors[1:], start=vectors[0])), notes
+
+
+@functools.lru_cache(maxsize=512)
+def _vector_of(texts: tuple[str, ...]) -> Vector:
+    """Return the vector of what texts say together; the last ones stay, as failures are met again."""
+    vectors = embeddings.embed_all(texts, QUERY_TOKENS)
+    return embeddings.unit(sum(vectors[1:], start=vectors[0]))
 
 
 def _nearest(project_id: int, vector: Vector, n_items: int) -> dict[int, float]:
