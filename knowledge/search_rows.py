@@ -1,6 +1,7 @@
 """THE write path of what items are found by: search rows, term counts, and vectors, which follow in the background.
 
 Rows and counts are written in the transaction that changes the item, so that both are always of what is committed.
+Whoever writes them holds a lock of the project: many writers share it, deriving everything again waits for them.
 """
 
 from collections import Counter
@@ -24,15 +25,20 @@ INSERT INTO knowledge_termcount (project_id, term, n_items)
 SELECT %s, term, n FROM unnest(%s::text[], %s::bigint[]) AS added (term, n) ORDER BY term
 ON CONFLICT (project_id, term) DO UPDATE SET n_items = knowledge_termcount.n_items + excluded.n_items
 """
+_DROP: Final = "DELETE FROM knowledge_termcount WHERE project_id = %s AND term = ANY(%s) AND n_items = 0"
+_LOCK: Final = "SELECT pg_advisory_xact_lock{shared}(hashtextextended('search rows', %s))"
 
 
 def refresh(project_id: int, items: Sequence[KnowledgeItem]) -> None:
     """Write the search rows of items whose current revision is another now; others are left as they are."""
+    _lock(project_id, shared=True)
+    added: Counter[str] = Counter()
     for start in range(0, len(items), AT_ONCE):
-        _refresh(project_id, [item.pk for item in items[start : start + AT_ONCE]])
+        _write_rows(project_id, [item.pk for item in items[start : start + AT_ONCE]], added)
+    _count(project_id, added)
 
 
-def _refresh(project_id: int, item_pks: Sequence[int]) -> None:
+def _write_rows(project_id: int, item_pks: Sequence[int], added: "Counter[str]") -> None:
     before = {row.pk: row for row in SearchRow.objects.filter(item__in=item_pks)}
     views = {
         pk: view
@@ -40,7 +46,6 @@ def _refresh(project_id: int, item_pks: Sequence[int]) -> None:
         if pk not in before or before[pk].revision != view.revision
     }
     rows = []
-    added: Counter[str] = Counter()
     for pk, view in views.items():
         indexed = index_item(project_id, view)
         bag = write_bag(indexed.bag)
@@ -56,18 +61,28 @@ def _refresh(project_id: int, item_pks: Sequence[int]) -> None:
     ItemEmbedding.objects.bulk_create(
         pending, update_conflicts=True, unique_fields=["item"], update_fields=["model", "vector"]
     )
-    _count(project_id, added)
 
 
-def _count(project_id: int, added: Counter[str]) -> None:
-    """Add to the term counts, in one order, so that no two writers wait for each other crosswise."""
+def _count(project_id: int, added: "Counter[str]") -> None:
+    """Add to the term counts: all of a transaction at once and in one order, so that no two writers wait crosswise."""
     terms = sorted(term for term, n in added.items() if n)
+    if not terms:
+        return
     with connection.cursor() as cursor:
         cursor.execute(_COUNT, [project_id, terms, [added[term] for term in terms]])
+        cursor.execute(_DROP, [project_id, [term for term in terms if added[term] < 0]])
 
 
+def _lock(project_id: int, *, shared: bool) -> None:
+    """Wait, until the end of the transaction, for whoever derives the project's rows again, or for all its writers."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK.format(shared="_shared" if shared else ""), [project_id])
+
+
+@transaction.atomic
 def forget(project_id: int, item_pks: Sequence[int]) -> None:
     """Take away what items are found by, before they are deleted."""
+    _lock(project_id, shared=True)
     gone: Counter[str] = Counter()
     for bag in SearchRow.objects.filter(item__in=item_pks).values_list("bag", flat=True):
         gone.subtract(["", *parse_bag(bag)])
@@ -103,10 +118,11 @@ def embed_items(project_id: int | None = None, limit: int = EMBEDDED_AT_ONCE) ->
 def rebuild(project: Project) -> int:
     """Derive the search rows and term counts of all items of a project again; return how many items it has.
 
-    Vectors are made again as well, in the background.
+    Vectors are made again as well, in the background. Writers of items wait until it is done.
     """
+    _lock(project.pk, shared=False)
     SearchRow.objects.filter(project=project).delete()
     TermCount.objects.filter(project=project).delete()
-    items = list(KnowledgeItem.objects.select_for_update().filter(project=project).order_by("pk").only("pk"))
+    items = list(KnowledgeItem.objects.filter(project=project).order_by("pk").only("pk"))
     refresh(project.pk, items)
     return len(items)
