@@ -22,44 +22,58 @@ _PART: Final = re.compile(
 )
 _CYRILLIC: Final = re.compile("[а-яё]")
 _SIGNS: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+# Composing costs the square of a run of combining marks, and no text means anything by so many; the two half-width
+# marks are letters to `re`. Signs that stand for many others would make a text many times as long.
+_MARKS: Final = re.compile(r"([^\x00-\x7f\w\s]|[\uff9e\uff9f]){33,}")
+_COMPOSED_TIMES: Final = 2  # code points read of a composed text, beside those of the text as given
 # A stemmer keeps state while it works: each thread has its own.
 _local: Final = threading.local()
 
 
 def terms(text: str) -> list[str]:
     """Return the terms of a text in order, repeated ones included."""
-    return [term for word in _words(text) for term in terms_of_word(word)]
+    return [term for word in _words(text) for term, _ in _terms_of_word(word)]
 
 
 def spelled(text: str) -> dict[str, str]:
-    """Return the terms of a text, each with the word it was first met in, in lower case."""
+    """Return the terms of a text, each as it was first written, in lower case.
+
+    A part of an identifier stands for itself: who shares a part is not told the whole.
+    """
     found: dict[str, str] = {}
     for word in _words(text):
-        for term in terms_of_word(word):
-            found.setdefault(term, word.lower())
+        for term, written in _terms_of_word(word):
+            found.setdefault(term, written)
     return found
 
 
 def _words(text: str) -> Iterator[str]:
-    for match in _WORD.finditer(unicodedata.normalize("NFKC", text)):
+    for match in _WORD.finditer(_composed(text)):
         word = match[0].strip("-._")
         if word:
             yield word
 
 
-def terms_of_word(word: str) -> list[str]:
-    """Return the terms of one word: itself when it has several parts, then the stem of each part."""
+def _composed(text: str) -> str:
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKC", _MARKS.sub(" ", text))[: _COMPOSED_TIMES * len(text)]
+
+
+def _terms_of_word(word: str) -> Iterator[tuple[str, str]]:
+    """Yield the terms of one word, each as it was written: itself when it has several parts, the stem of each part."""
     parts = _PART.findall(word)
-    whole = [word.lower()] if len(parts) > 1 and len(word) <= TERM_LIMIT else []
-    return whole + [term for part in parts for term in _terms_of_part(part.lower())]
+    if len(parts) > 1 and len(word) <= TERM_LIMIT:
+        yield word.lower(), word.lower()
+    for part in parts:
+        yield from _terms_of_part(part.lower())
 
 
-def _terms_of_part(part: str) -> list[str]:
+def _terms_of_part(part: str) -> Iterator[tuple[str, str]]:
     if _SIGNS.match(part):
-        return [part[place : place + 2] for place in range(max(1, len(part) - 1))]
-    if len(part) < 2 or len(part) > TERM_LIMIT or part in STOP:
-        return []
-    return [_stem(part)]
+        yield from ((part[place : place + 2],) * 2 for place in range(max(1, len(part) - 1)))
+    elif 2 <= len(part) <= TERM_LIMIT and part not in STOP:
+        yield _stem(part), part
 
 
 def _stem(word: str) -> str:
