@@ -19,7 +19,8 @@ from knowledge.find_hints.v3.words import terms
 WHY_WEIGHT: Final = 0.5  # of a term in the reasons given for a rule, beside 1 in the rule itself
 KEY_LIMIT: Final = 200  # code points of a key; an index entry must stay short
 CODES_LIMIT: Final = 20  # error codes read of one text
-# Letters, then at least two digits: E501, TS2304, ORA-00942; or the name of an errno.
+_UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")  # what PostgreSQL takes for no text
+# Letters, then at least three digits: E501, TS2304, ORA-00942; or the name of an errno.
 _CODE: Final = re.compile(r"(?<![\w\-/.])(?:[A-Z]{1,6}-?\d{3,6}|E(?:[A-Z]{4,14}))(?![\w\-])")
 _NO_CODES: Final = frozenset(("ERROR", "ERRORS", "EVERY", "EMPTY", "EXIT", "EITHER", "ENTER", "EVENT", "EXAMPLE"))
 
@@ -78,7 +79,7 @@ def servers_of(item: ItemView) -> Iterable[str]:
 
 def name_of(name: str) -> str:
     """Return an entity, a topic or a server in the form that is compared."""
-    return " ".join(terms(name)) or name.strip().lower()
+    return " ".join(terms(name)) or _UNSTORABLE.sub("\ufffd", name.strip().lower())
 
 
 def prints_of(text: str) -> Iterable[str]:

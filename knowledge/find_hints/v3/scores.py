@@ -58,7 +58,7 @@ class Terms:
             return 0.0, 0.0, 0.0, ()
         norm = K1 * (1 - B + B * sum(bag.values()) / AVERAGE)
         lexical = sum(self.worth[term] * bag[term] * (K1 + 1) / (bag[term] + norm) for term in shared)
-        share = sum(self.worth[term] for term in shared) / self.total
+        share = sum(self.worth[term] for term in shared) / self.total if self.total else 0.0
         cover = sum(min(1.0, bag[term]) for term in shared) / sum(min(1.0, weight) for weight in bag.values())
         return lexical, share, cover, tuple(shared)
 
