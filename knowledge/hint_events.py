@@ -92,6 +92,7 @@ def diagnostics(query: HintQuery) -> dict[str, Any]:
     return {
         "query_length": len(query.query),
         "tool_result_length": len(query.tool_result),
+        "tool_arguments_length": len(query.tool_arguments),
         "n_terms": len(v2.terms(text)),
         "n_entities": len(query.entities),
         "n_topics": len(query.topics),

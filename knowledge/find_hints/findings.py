@@ -10,8 +10,9 @@ class HintQuery:
 
     `issued`, `suppressed` and `offered_before` are knowledge ids: in this run's history, dropped earlier in this run,
     offered by an earlier activation of the same boundary. `suppressed_revisions` says of some suppressed ones which
-    revision was dropped: a newer one is not suppressed. `embedding` is the sender's own of what happened, made with
-    `embedding_model`. `budget` is what the sender has left, by name: it is reported, and decides nothing here.
+    revision was dropped: a newer one is not suppressed. `tool_arguments` is what the tool was called with: a command
+    line, or the JSON of the arguments, which may have been cut. `embedding` is the sender's own of what happened, made
+    with `embedding_model`. `budget` is what the sender has left, by name: it is reported, and decides nothing here.
     """
 
     run_id: str
@@ -21,6 +22,7 @@ class HintQuery:
     tool: str = ""
     mcp_server: str = ""
     tool_result: str = ""
+    tool_arguments: str = ""
     error_class: str = ""
     source_event_id: str = ""
     task_id: str = ""

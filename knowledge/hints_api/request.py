@@ -14,6 +14,7 @@ from knowledge.hints_api.fields import RequestField
 
 QUERY_LIMIT: Final = 4_096  # code points
 TOOL_RESULT_LIMIT: Final = 8_192  # code points
+TOOL_ARGUMENTS_LIMIT: Final = 1_024  # code points
 ID_LIMIT: Final = 200  # code points
 ACTIVATION_ID_LIMIT: Final = 190  # code points; the ids of its events are a little longer
 LIST_LIMIT: Final = 1_000  # entries of one list
@@ -39,6 +40,11 @@ FIELDS: Final[Mapping[str, RequestField]] = {
     "query": fields.text(QUERY_LIMIT, description="the task, in words; characters are code points everywhere"),
     "tool": fields.text(ID_LIMIT, description="name of the tool that was called"),
     "tool_result": fields.text(TOOL_RESULT_LIMIT, description="an excerpt of what the call gave or how it failed"),
+    "tool_arguments": fields.text(
+        TOOL_ARGUMENTS_LIMIT,
+        description="what the tool was called with: the command line of a shell, else the JSON of the arguments, which "
+        "may be cut",
+    ),
     "entities": fields.texts(LIST_LIMIT, ID_LIMIT),
     "topics": fields.texts(LIST_LIMIT, ID_LIMIT),
     "limit": fields.whole(

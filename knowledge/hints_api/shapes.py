@@ -16,6 +16,7 @@ REQUEST_EXAMPLE: Final = {
     "run": "r-42",
     "trigger": "tool.failed",
     "tool": "shell",
+    "tool_arguments": "git status",
     "tool_result": "fatal: not a git repository (or any of the parent directories): .git",
     "error_class": "exit_nonzero",
     "activation_id": "r-42:a1",

@@ -240,6 +240,7 @@ def test_a_search_that_fails_is_503_and_counted(
 SAID: dict[str, Any] = {
     "query": f"Release it {CANARY}1",
     "tool_result": f"{ERROR}\n{CANARY}2 password=hunter2hunter2",
+    "tool_arguments": f'{{"command": "git push {CANARY}10"}}',
     "error_class": f"{CANARY}3",
     "entities": [f"{CANARY}4", "not a git repository"],
     "topics": [f"{CANARY}5"],
@@ -357,7 +358,7 @@ def test_what_hint_query_and_hint_offered_tell() -> None:
     budget = {"activation_tokens": 400, "run_tokens": 2000, "hint_limit": 3}
     sent = failed(
         activation_id="r-1:a1", task="t-1", actor="a-1", team_root="r-0", mcp_server="git", budget=budget,
-        embedding=[0.1, 0.2], issued_knowledge_ids=["k-9"],
+        embedding=[0.1, 0.2], issued_knowledge_ids=["k-9"], tool_arguments="git status",
     )  # fmt: skip
     answer = post(key_for(project), sent).json()
     asked, offered = read_events(project.pk, "r-1")
@@ -374,6 +375,7 @@ def test_what_hint_query_and_hint_offered_tell() -> None:
     assert asked.data["notes"] == answer["notes"] != []
     measures = asked.data["query_diagnostics"]
     assert (measures["query_length"], measures["tool_result_length"]) == (len(sent["query"]), len(ERROR))
+    assert measures["tool_arguments_length"] == len("git status")
     assert (measures["n_issued"], measures["n_embedding"], len(measures["fingerprint"])) == (1, 2, 16)
     (hint,) = answer["hints"]
     assert (offered.event_id, offered.type) == (hint["hint_id"], "hint.offered")

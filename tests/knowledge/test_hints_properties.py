@@ -198,12 +198,17 @@ def test_hostile_text_is_only_text(use: str, text: str) -> None:
     project = make_project("alpha")
     add_item(project, "git-init", entities=("not a git repository",), error_examples=("fatal: not a git repository",))
     key = key_for(project)
+    arguments = [cut for made in (text, json.dumps({"command": text})) if (cut := made[:1_024])]
+    for called_with in arguments:
+        sent = {"run": "r-1", "trigger": "tool.failed", "tool_result": "x", "tool_arguments": called_with}
+        response = post(key, sent, URL)
+        assert (response.status_code, response.json()["hints"]) == (200, [])
     for field in ("tool_result", "query", "entities", "topics", "tool"):
         cut = text[:4_096] if field == "query" else text[:200] if field in ("entities", "topics", "tool") else text
         value: Any = [cut or "x"] if field in ("entities", "topics") else cut
         response = post(key, {"run": "r-1", "trigger": "tool.failed", field: value}, URL)
         assert (response.status_code, response.json()["hints"]) == (200, [])
-    beside = {"run": "r-1", "trigger": "tool.failed", "query": text[:4_096],
+    beside = {"run": "r-1", "trigger": "tool.failed", "query": text[:4_096], "tool_arguments": text[:1_024],
               "tool_result": f"{text[:8_000]}\nfatal: not a git repository"}  # fmt: skip
     assert ids(post(key, beside).json()) == ["git-init"]
 

@@ -62,6 +62,7 @@ def test_every_field_of_the_contract_is_taken(project: Project) -> None:
         "activation_source_id": "r-1:7", "activation_id": "r-1:a1", "embedding": [0.5, -1, 2e-3],
         "embedding_model": "all-MiniLM-L6-v2",
         "budget": {"activation_tokens": 400, "run_tokens": 2000, "hint_limit": 3},
+        "tool_arguments": "git status",
     }  # fmt: skip
     assert set(sent) == set(FIELDS)
     assert parse_request(sent, "alpha") == HintQuery(
@@ -70,7 +71,7 @@ def test_every_field_of_the_contract_is_taken(project: Project) -> None:
         team_root="r-0", entities=("git",), topics=("vcs",), active_skills=("docker",), issued=("k-1",),
         suppressed=("k-2",), suppressed_revisions={"k-2": 1}, limit=3, embedding=(0.5, -1.0, 0.002),
         embedding_model="all-MiniLM-L6-v2",
-        budget={"activation_tokens": 400, "run_tokens": 2000, "hint_limit": 3},
+        budget={"activation_tokens": 400, "run_tokens": 2000, "hint_limit": 3}, tool_arguments="git status",
     )  # fmt: skip
     answer = post(key_for(project), sent).json()
     assert [hint["knowledge_id"] for hint in answer["hints"]] == ["git-init"]
@@ -87,7 +88,13 @@ def test_null_is_not_given(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "limit"), [("query", 4096), ("tool_result", 8192), *((name, 200) for name in IDS if name != "project")]
+    ("field", "limit"),
+    [
+        ("query", 4096),
+        ("tool_result", 8192),
+        ("tool_arguments", 1024),
+        *((name, 200) for name in IDS if name != "project"),
+    ],
 )
 def test_texts_are_counted_in_code_points(project: Project, field: str, limit: int) -> None:
     """As many astral characters as the limit pass; one more is refused with the field, the limit and the number."""
@@ -120,7 +127,7 @@ def test_lists_are_bounded(project: Project, field: str) -> None:
     assert post(key, failed(**{field: [ASTRAL * 200] * 300 + ["x"] * 700})).status_code == 200
 
 
-@pytest.mark.parametrize("field", [*IDS, "query", "tool_result"])
+@pytest.mark.parametrize("field", [*IDS, "query", "tool_result", "tool_arguments"])
 @pytest.mark.parametrize("value", NOT_TEXTS, ids=repr)
 def test_a_text_is_a_text(project: Project, field: str, value: Any) -> None:
     """Numbers, true, lists and objects are no text."""

@@ -100,13 +100,12 @@ def _beside(query: HintQuery) -> str:
 
     What the tool was called with is the command, whatever the query is.
     """
-    given = command_of(query.tool_arguments).split(maxsplit=COMMAND_WORDS)[:COMMAND_WORDS]
-    if not given:
-        given = query.query.split(maxsplit=COMMAND_WORDS)
-        if len(given) > COMMAND_WORDS:
-            return ""
+    told = query.tool_arguments.strip()
+    given = (command_of(told) if told else query.query).split(maxsplit=COMMAND_WORDS)
+    if len(given) > COMMAND_WORDS and not told:
+        return ""
     taken: list[str] = []
-    for word in given:
+    for word in given[:COMMAND_WORDS]:
         if word == "sudo" or word.startswith("-") or not _BARE.fullmatch(word):
             continue
         if not taken:
