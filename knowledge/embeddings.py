@@ -8,6 +8,7 @@ words alone.
 import functools
 import importlib
 import importlib.util
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,6 +83,7 @@ def unit(vector: Sequence[float] | Vector) -> Vector:
 def _model() -> tuple[Any, Any]:
     """Load the tokenizer and the network. A failure is not kept: the next call tries again."""
     try:
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else the runtime writes files of its own at import
         # Imported here: 50 MiB that a process without searches does without.
         onnxruntime, tokenizers = importlib.import_module("onnxruntime"), importlib.import_module("tokenizers")
         options = onnxruntime.SessionOptions()

@@ -7,9 +7,10 @@ files in the test that freezes versions. (Seed 001 §20.)
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from knowledge.find_hints import candidates, v2, v3
+from knowledge.find_hints import candidates, v2
 from knowledge.find_hints.absence import explain_absence
 from knowledge.find_hints.findings import Findings, HintQuery, lift_suppressions
+from knowledge.find_hints.v3 import engine as v3
 
 
 class Version(Protocol):

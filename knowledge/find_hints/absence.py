@@ -1,9 +1,9 @@
 """Says in one sentence why a named item is no candidate of a query, for people who expected it."""
 
 from knowledge import embeddings
-from knowledge.find_hints import v3
 from knowledge.find_hints.candidates import load
 from knowledge.find_hints.findings import HintQuery, ItemView
+from knowledge.find_hints.v3 import engine as v3
 from knowledge.find_hints.v3.asked import ask
 from knowledge.find_hints.v3.index import index_item
 from knowledge.models import ItemEmbedding

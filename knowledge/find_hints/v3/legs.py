@@ -63,6 +63,7 @@ SELECT item_id, -(vector <#> %(vector)s::halfvec) AS cosine FROM (
 @dataclass(frozen=True, slots=True)
 class Found:
     """The candidates of one query. `by_meaning`: vectors took part; `notes` say why not, or what was not used.
+    `known_script`: the embedding model can read the query.
 
     `exact` are found by a name, a fingerprint, a code or the server; `named` by those or by how a phrase starts.
     """
@@ -73,6 +74,7 @@ class Found:
     named: frozenset[int]
     cosines: Mapping[int, float]
     by_meaning: bool
+    known_script: bool
     notes: tuple[str, ...] = ()
 
 
@@ -85,18 +87,19 @@ def fetch(project_id: int, query: HintQuery, asked: Asked) -> Found:
     exact = frozenset(item_id for item_id, _, is_exact, _ in rows if is_exact)
     named = exact | {item_id for item_id, _, _, is_phrased in rows if is_phrased}
     bags = _best({item_id: parse_bag(bag) for item_id, bag, *_ in rows}, named, terms)
-    vector, notes = _vector(query, asked)
+    known_script = not asked.texts or embeddings.readable(asked.texts[0])
+    vector, notes = _vector(query, asked, known_script)
     if vector is None:
-        return Found(terms, bags, exact, named, {}, False, notes)
+        return Found(terms, bags, exact, named, {}, False, known_script, notes)
     try:
         with transaction.atomic():  # a savepoint at most: a failure in here must not end the caller's transaction
             cosines = _nearest(project_id, vector, n_items)
             cosines |= _cosines(vector, bags.keys() - cosines.keys())
     except DatabaseError as error:
         logger.error("hints were searched without vectors: %s", type(error).__name__)
-        return Found(terms, bags, exact, named, {}, False, (*notes, "vectors could not be searched"))
+        return Found(terms, bags, exact, named, {}, False, known_script, (*notes, "vectors could not be searched"))
     bags |= {item_id: parse_bag(bag) for item_id, bag in _rows(_BAGS, [sorted(cosines.keys() - bags.keys())])}
-    return Found(terms, bags, exact, named, cosines, True, notes)
+    return Found(terms, bags, exact, named, cosines, True, known_script, notes)
 
 
 def parse_bag(bag: str) -> dict[str, float]:
@@ -164,7 +167,7 @@ def _best(bags: Mapping[int, Bag], named: frozenset[int], terms: Terms) -> dict[
     return {item_id: bags[item_id] for item_id in (*order[:SCORED], *named)}
 
 
-def _vector(query: HintQuery, asked: Asked) -> tuple[Vector | None, tuple[str, ...]]:
+def _vector(query: HintQuery, asked: Asked, known_script: bool) -> tuple[Vector | None, tuple[str, ...]]:
     """Return the query's vector, the sender's if it is of our model; notes say what was not used."""
     if not asked.texts or not embeddings.enabled():
         return None, ()
@@ -173,7 +176,7 @@ def _vector(query: HintQuery, asked: Asked) -> tuple[Vector | None, tuple[str, .
         if query.embedding_model == embeddings.MODEL and len(query.embedding) == embeddings.DIMENSION:
             return embeddings.unit(query.embedding), ()
         notes = (f"the embedding was not used: the items have {embeddings.DIMENSION} numbers of {embeddings.MODEL}",)
-    if not embeddings.readable(asked.texts[0]):
+    if not known_script:
         return None, notes
     try:
         return _vector_of(asked.texts), notes

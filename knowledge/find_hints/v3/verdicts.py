@@ -137,7 +137,7 @@ def _numbers(one: Match) -> dict[str, float]:
         "confidence": round(one.confidence, 4),
         "lexical": round(numbers.lexical, 3),
         "share": round(numbers.share, 4),
-        "cover": round(numbers.cover, 4),
+        "overlap": round(numbers.overlap, 4),
     }
     return found if numbers.cosine is None else {**found, "cosine": round(numbers.cosine, 4)}
 
