@@ -1,4 +1,4 @@
-"""The Celery application: queue for folding runs, and the beat schedule of the sweeps."""
+"""The Celery application: queue for folding runs and making vectors, and the beat schedule of the sweeps."""
 
 import os
 
@@ -19,6 +19,7 @@ app.conf.broker_connection_retry_on_startup = True
 app.conf.worker_hijack_root_logger = False  # the settings' handler removes secrets
 app.conf.beat_schedule = {
     "sweep-unfolded": {"task": "knowledge.sweep_unfolded", "schedule": settings.FOLD_SWEEP_SECONDS},
+    "make-vectors": {"task": "knowledge.embed_items", "schedule": settings.EMBED_SWEEP_SECONDS},
     "make-partitions": {"task": "ingest.make_partitions", "schedule": 3600.0},
     "apply-retention": {"task": "ingest.apply_retention", "schedule": settings.RETENTION_SECONDS},
     "finish-deletions": {"task": "ingest.finish_deletions", "schedule": settings.DELETION_SECONDS},

@@ -205,6 +205,7 @@ KNOWLEDGE_IMPORT_MAX_ITEMS = env_int("KNOWLEDGE_IMPORT_MAX_ITEMS", 5_000, 1)  # 
 HINTS_MAX_BODY_BYTES = env_int("HINTS_MAX_BODY_BYTES", 1024 * 1024, 1)  # bytes
 HINTS_ALGORITHM = env_str("HINTS_ALGORITHM", "hybrid.v3")  # version of FindHints in use
 HINTS_EMBEDDINGS = env_bool("HINTS_EMBEDDINGS", True)  # compare meaning as well: 160 MiB in each process that searches
+EMBED_SWEEP_SECONDS = env_int("EMBED_SWEEP_SECONDS", 30, 1)  # seconds between looks for items left without a vector
 FOLD_SWEEP_SECONDS = env_int("FOLD_SWEEP_SECONDS", 10, 1)  # seconds between looks for runs left unfolded
 RETENTION_SECONDS = env_int("RETENTION_SECONDS", 3_600, 1)  # seconds between looks for days that are over
 DELETION_SECONDS = env_int("DELETION_SECONDS", 60, 1)  # seconds between looks for deletions to go on with

@@ -6,12 +6,14 @@ Whoever writes them holds a lock of the project: many writers share it, deriving
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 
 from ingest.models import Project
-from knowledge import embeddings
+from knowledge import embed_queue, embeddings
 from knowledge.find_hints.candidates import load_by_pk
 from knowledge.find_hints.v3.index import index_item, text_of
 from knowledge.find_hints.v3.legs import parse_bag, write_bag
@@ -33,12 +35,16 @@ def refresh(project_id: int, items: Sequence[KnowledgeItem]) -> None:
     """Write the search rows of items whose current revision is another now; others are left as they are."""
     _lock(project_id, shared=True)
     added: Counter[str] = Counter()
+    n_written = 0
     for start in range(0, len(items), AT_ONCE):
-        _write_rows(project_id, [item.pk for item in items[start : start + AT_ONCE]], added)
+        n_written += _write_rows(project_id, [item.pk for item in items[start : start + AT_ONCE]], added)
     _count(project_id, added)
+    if n_written:
+        transaction.on_commit(partial(embed_queue.put, project_id))
 
 
-def _write_rows(project_id: int, item_pks: Sequence[int], added: "Counter[str]") -> None:
+def _write_rows(project_id: int, item_pks: Sequence[int], added: "Counter[str]") -> int:
+    """Write the rows of those that changed and add to the counts; return how many there were."""
     before = {row.pk: row for row in SearchRow.objects.filter(item__in=item_pks)}
     views = {
         pk: view
@@ -61,6 +67,7 @@ def _write_rows(project_id: int, item_pks: Sequence[int], added: "Counter[str]")
     ItemEmbedding.objects.bulk_create(
         pending, update_conflicts=True, unique_fields=["item"], update_fields=["model", "vector"]
     )
+    return len(views)
 
 
 def _count(project_id: int, added: "Counter[str]") -> None:
@@ -96,11 +103,8 @@ def embed_items(project_id: int | None = None, limit: int = EMBEDDED_AT_ONCE) ->
 
     Raises EmbeddingError when the model cannot be used: the rows stay pending.
     """
-    pending = ItemEmbedding.objects.filter(model="")
-    if project_id is not None:
-        pending = pending.filter(project_id=project_id)
     done = 0
-    for pk in list(pending.order_by("item_id").values_list("item_id", flat=True)[:limit]):
+    for pk in list(_pending(project_id).order_by("item_id").values_list("item_id", flat=True)[:limit]):
         with transaction.atomic():
             row = ItemEmbedding.objects.select_for_update(skip_locked=True).filter(pk=pk, model="").first()
             view = load_by_pk([pk]).get(pk) if row else None
@@ -112,6 +116,16 @@ def embed_items(project_id: int | None = None, limit: int = EMBEDDED_AT_ONCE) ->
             row.save(update_fields=["vector", "model"])
             done += 1
     return done
+
+
+def n_pending(project_id: int | None = None) -> int:
+    """Return how many vectors are still to come, of one project or of all."""
+    return _pending(project_id).count()
+
+
+def _pending(project_id: int | None) -> "QuerySet[ItemEmbedding]":
+    pending = ItemEmbedding.objects.filter(model="")
+    return pending if project_id is None else pending.filter(project_id=project_id)
 
 
 @transaction.atomic

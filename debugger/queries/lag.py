@@ -1,4 +1,4 @@
-"""Reads how far the fold is behind and how many partitions stand ready: indexed queries over a plain connection.
+"""Reads how far fold and vectors are behind and how many partitions stand ready: indexed, over a plain connection.
 
 Each takes `fetch`, which runs one statement and returns its rows, so that a scrape can use a connection of its own.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 Fetch = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
-MOST_WAITING: Final = 50_000  # runs counted; the longest waiting ones
+MOST_WAITING: Final = 50_000  # runs counted, the longest waiting ones, and items without a vector
 # The partial index ingest_run_unfolded holds just these rows in this order: the rest of the table is not touched.
 LAG_SQL: Final = """
     SELECT count(*), coalesce(sum(waiting.behind), 0),
@@ -18,6 +18,10 @@ LAG_SQL: Final = """
     FROM (SELECT last_arrival - folded_arrival AS behind, last_received_at FROM ingest_run
           WHERE folded_arrival < last_arrival {project}
           ORDER BY last_received_at LIMIT %s) waiting
+"""
+# The partial index item_embedding_pending holds just these rows.
+VECTORS_SQL: Final = """
+    SELECT count(*) FROM (SELECT 1 FROM knowledge_itemembedding WHERE model = '' {project} LIMIT %s) waiting
 """
 PARTITIONS_SQL: Final = """
     SELECT count(*) FROM pg_inherits JOIN pg_class child ON child.oid = pg_inherits.inhrelid
@@ -49,6 +53,13 @@ def fold_lag(fetch: Fetch, project_id: int | None = None) -> FoldLag:
     chosen = [] if project_id is None else [project_id]
     n_runs, n_events, seconds = fetch(statement, [*chosen, MOST_WAITING])[0]
     return FoldLag(int(n_runs), int(n_events), max(0.0, float(seconds)))
+
+
+def vectors_waiting(fetch: Fetch, project_id: int | None = None) -> int:
+    """Return how many items of a project, or of all, have no vector yet; at most MOST_WAITING are counted."""
+    statement = VECTORS_SQL.format(project="" if project_id is None else "AND project_id = %s")
+    chosen = [] if project_id is None else [project_id]
+    return int(fetch(statement, [*chosen, MOST_WAITING])[0][0])
 
 
 def partitions_ahead(fetch: Fetch, today: date) -> int:

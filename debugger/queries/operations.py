@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection
 
 from debugger.logs import describe
 from debugger.queries.deliveries import SOURCES
-from debugger.queries.lag import FoldLag, fold_lag
+from debugger.queries.lag import FoldLag, fold_lag, vectors_waiting
 from ingest.partitions import Partition, list_partitions
 
 T = TypeVar("T")
@@ -93,6 +93,10 @@ def read(title: str, query: Callable[[], T]) -> Section[T]:
 
 def lag_section(project_id: int) -> Section[FoldLag]:
     return read("Fold", lambda: fold_lag(_fetch, project_id))
+
+
+def vectors_section(project_id: int) -> Section[int]:
+    return read("Vectors", lambda: vectors_waiting(_fetch, project_id))
 
 
 def intake_section(project_id: int, now: datetime) -> Section[Intake]:

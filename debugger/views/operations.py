@@ -13,7 +13,13 @@ from debugger.bounded import Bounded, TooSlow
 from debugger.embedded.temporal import temporal_problem
 from debugger.health import Part, readiness
 from debugger.htmx import HtmxHttpRequest
-from debugger.queries.operations import days_section, intake_section, lag_section, partitions_section
+from debugger.queries.operations import (
+    days_section,
+    intake_section,
+    lag_section,
+    partitions_section,
+    vectors_section,
+)
 from debugger.versions import versions
 from ingest.retention import first_kept_day
 
@@ -30,15 +36,18 @@ def operations(request: HtmxHttpRequest, project: str) -> HttpResponse:
     now = datetime.now(UTC)
     sees_site = request.user.is_authenticated and request.user.is_staff
     lag, intake = lag_section(found.pk), intake_section(found.pk, now)
+    vectors = vectors_section(found.pk)
     days, partitions = days_section(found.pk, now), partitions_section() if sees_site else None
     context = {
         "project": found,
         "now": now,
         "lag": lag,
+        "vectors": vectors,
+        "compares_meaning": settings.HINTS_EMBEDDINGS,
         "intake": intake,
         "days": days,
         "partitions": partitions,
-        "problems": [section for section in (intake, lag, days, partitions) if section and section.problem],
+        "problems": [section for section in (intake, lag, vectors, days, partitions) if section and section.problem],
         "is_behind": lag.value is not None and lag.value.oldest_seconds > WORRYING_SECONDS,
         "first_kept": first_kept_day(found.retention_days, now.date()) if found.retention_days else None,
         "parts": [*readiness(), _temporal_part()],

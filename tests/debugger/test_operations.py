@@ -20,6 +20,7 @@ from debugger.versions import redaction_version, versions
 from ingest.accept import accept_events
 from ingest.models import Batch, Project
 from tests.factories import make_person, make_project, send, typical_run
+from tests.knowledge.asking import add_item
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -81,6 +82,16 @@ def test_what_waits_to_be_folded(alpha: Project) -> None:
         cursor.execute("UPDATE ingest_run SET last_received_at = now() - interval '2 hours' WHERE run_id = 'r-2'")
     text = page()
     assert ">behind<" in text and "2 h 00 m since the run" in text
+
+
+def test_items_without_a_vector_are_counted(alpha: Project, settings: Settings) -> None:
+    """Of this project alone; with embeddings switched off the page says so."""
+    add_item(make_project("beta"), "other")
+    assert ">all made<" in page() and "<dt>Items waiting</dt><dd>0</dd>" in page()
+    add_item(alpha, "one")
+    assert ">being made<" in page() and "<dt>Items waiting</dt><dd>1</dd>" in page()
+    settings.HINTS_EMBEDDINGS = False
+    assert ">switched off<" in page() and ">being made<" not in page()
 
 
 def test_days_kept_follow_the_retention_rule(alpha: Project) -> None:

@@ -14,11 +14,21 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from debugger.bounded import Bounded, TooSlow
-from debugger.queries.lag import LAG_SQL, MOST_WAITING, PARTITIONS_SQL, fold_lag, partitions_ahead
+from debugger.queries.lag import (
+    LAG_SQL,
+    MOST_WAITING,
+    PARTITIONS_SQL,
+    VECTORS_SQL,
+    fold_lag,
+    partitions_ahead,
+    vectors_waiting,
+)
 from ingest import journal, metrics
 from ingest.authentication import create_key
 from ingest.models import Project, Run
+from knowledge.models import ItemEmbedding
 from tests.factories import make_person, make_project, send, typical_run
+from tests.knowledge.asking import add_item
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -139,6 +149,7 @@ def test_metrics_count_what_was_sent() -> None:
     assert more('temporality_request_seconds_count{endpoint="api-events"}') == 2
     assert after["temporality_fold_waiting_events"] == n_events
     assert after["temporality_fold_waiting_runs"] == 1
+    assert after["temporality_vectors_waiting"] == 0
     assert after["temporality_database_up"] == 1
 
 
@@ -217,6 +228,17 @@ def test_lag_and_partitions_are_counted() -> None:
     assert partitions_ahead(fetch, today) == ahead + 1
 
 
+def test_items_without_a_vector_are_counted() -> None:
+    """Per project and in all, and in the exposition; one that has been looked at counts no more."""
+    alpha, beta = make_project("alpha"), make_project("beta")
+    for name in ("one", "two"):
+        add_item(alpha, name)
+    add_item(beta, "three")
+    assert (vectors_waiting(fetch, alpha.pk), vectors_waiting(fetch, beta.pk), vectors_waiting(fetch)) == (2, 1, 3)
+    ItemEmbedding.objects.filter(item__knowledge_id="one").update(model="some")
+    assert (vectors_waiting(fetch, alpha.pk), vectors_waiting(fetch)) == (1, 2)
+
+
 def plan_of(statement: str, values: list[object]) -> str:
     return "\n".join(str(row[0]) for row in fetch(f"EXPLAIN {statement}", values))
 
@@ -243,5 +265,6 @@ def test_a_scrape_reads_no_big_table_through() -> None:
     one = plan_of(LAG_SQL.format(project="AND project_id = %s"), [project.pk, MOST_WAITING])
     assert "ingest_run_unfolded" in whole and "Seq Scan" not in whole
     assert "ingest_run_unfolded" in one and "Seq Scan" not in one
+    assert "item_embedding_pending" in plan_of(VECTORS_SQL.format(project=""), [MOST_WAITING])
     assert "Seq Scan on pg_class" not in plan_of(PARTITIONS_SQL, ["ingest_event_20260101"])
     assert (fold_lag(fetch).n_runs, fold_lag(fetch).n_events) == (20, 40)
