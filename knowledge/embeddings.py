@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import re
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,8 @@ READ_LIMIT: Final = 4_000  # code points looked at; far more than the tokens tha
 
 _LATIN: Final = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
+
+_loading: Final = threading.Lock()
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float32]]
 
@@ -56,7 +59,7 @@ def embed_all(texts: Sequence[str], max_tokens: int = ITEM_TOKENS) -> list[Vecto
     """Return the embeddings of texts, made in one run. Raises EmbeddingError when the model cannot be used."""
     tokenizer, network = _model()
     try:
-        rows = [_shortened(tokenizer.encode(text[:READ_LIMIT]).ids, max_tokens) for text in texts]
+        rows = [_shortened(tokenizer.encode(_start_of(text)).ids, max_tokens) for text in texts]
         width = max(map(len, rows))
         tokens = np.array([row + [0] * (width - len(row)) for row in rows], dtype=np.int64)
         mask = np.array([[1] * len(row) + [0] * (width - len(row)) for row in rows], dtype=np.int64)
@@ -65,6 +68,11 @@ def embed_all(texts: Sequence[str], max_tokens: int = ITEM_TOKENS) -> list[Vecto
     except Exception as error:  # noqa: BLE001 - whatever the runtime raises, hints are found by words then
         raise EmbeddingError(f"the embedding model failed: {type(error).__name__}") from None
     return [unit(states[place, : len(row)].mean(axis=0)) for place, row in enumerate(rows)]
+
+
+def _start_of(text: str) -> str:
+    """Return what is read of a text; half a surrogate pair is no text to the tokenizer."""
+    return text[:READ_LIMIT].encode("utf-8", "replace").decode()
 
 
 def _shortened(ids: list[int], max_tokens: int) -> list[int]:
@@ -79,8 +87,14 @@ def unit(vector: Sequence[float] | Vector) -> Vector:
     return given / length if length > 0 else given
 
 
-@functools.cache
 def _model() -> tuple[Any, Any]:
+    """Return the tokenizer and the network, loaded once, however many threads ask for them at first."""
+    with _loading:
+        return _load()
+
+
+@functools.cache
+def _load() -> tuple[Any, Any]:
     """Load the tokenizer and the network. A failure is not kept: the next call tries again."""
     try:
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else the runtime writes files of its own at import
