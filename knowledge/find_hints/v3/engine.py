@@ -42,7 +42,7 @@ def search(project_id: int, query: HintQuery, *, gated: bool = True) -> Findings
 
 
 def _worth_judging(found: legs.Found, numbers: Mapping[int, Scored]) -> list[int]:
-    """Return the items to load: found exactly, the best by score, the best of those of which a phrase may stand whole."""
+    """Return the items to load: found exactly, best by score, and best of those of which a phrase may stand whole."""
     best = sorted(numbers, key=lambda pk: (-numbers[pk].score, pk))
     exact = [pk for pk in best if pk in found.exact]
     phrased = [pk for pk in best if pk in found.named]
