@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowledge.find_hints.v3 import index, words
 from knowledge.find_hints.v3.index import KEY_LIMIT, index_item, name_of
 from knowledge.find_hints.v3.legs import parse_bag, write_bag
 from knowledge.find_hints.v3.words import TERM_LIMIT, spelled, terms
+from tests.contract.regex_steps import count_steps
 from tests.knowledge.test_find_hints import make_item
 
 
@@ -101,6 +103,22 @@ def test_hostile_text_has_few_and_short_terms(name: str) -> None:
     assert sum(map(len, found)) <= 2 * 2 * len(text)
     assert max(map(len, [*found, *told.values()]), default=0) <= TERM_LIMIT
     assert terms(f"{text} flux capacitor")[-2:] == ["flux", "capacitor"] or name == "explosions"
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "aB", "X", "a.", ".", "-a", "E1", "EAB", "漢", "é", "ﾞ\u0334", "\u0301", "1a", " a"]
+)
+def test_work_grows_with_the_text_and_no_faster(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times the hostile text costs about four times the steps, where quadratic work would cost sixteen."""
+    counter = count_steps(monkeypatch, words, index)
+    steps = []
+    for size in (1_000, 4_000):
+        counter.steps = 0
+        text = "error " + (unit * size)[:size]
+        terms(text)
+        index.codes_of(text)
+        steps.append(counter.steps)
+    assert steps[1] <= 7 * steps[0]
 
 
 def test_runs_of_marks_are_not_composed() -> None:
