@@ -13,6 +13,7 @@ from pathlib import Path
 from gunicorn.glogging import Logger
 
 from debugger.settings import LOGGING
+from knowledge import embeddings
 
 
 class OurLog(Logger):  # type: ignore[misc]
@@ -32,11 +33,12 @@ logger_class = OurLog
 
 
 def post_worker_init(worker: object) -> None:
-    """Leave what was loaded out of every later collection of garbage, and collect less often.
+    """Load the embedding model; leave what was loaded out of later collections of garbage, and collect less often.
 
     A batch makes tens of thousands of objects, none of them in cycles: looking through them again and again took a
     twentieth of the time.
     """
+    embeddings.warm_up()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

@@ -8,6 +8,7 @@ words alone.
 import functools
 import importlib
 import importlib.util
+import logging
 import os
 import re
 import threading
@@ -24,10 +25,14 @@ ITEM_TOKENS: Final = 128  # of an item's text; a rule has at most 120
 READABLE_SHARE: Final = 0.8  # of the letters that must be Latin
 READ_LIMIT: Final = 4_000  # code points looked at; far more than the tokens that are read
 
+PATIENCE_SECONDS: Final = 0.3  # that a search waits while another thread loads the model; a kernel waits 2 in all
+
 _LATIN: Final = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 
 _loading: Final = threading.Lock()
+
+logger = logging.getLogger(__name__)
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float32]]
 
@@ -87,10 +92,27 @@ def unit(vector: Sequence[float] | Vector) -> Vector:
     return given / length if length > 0 else given
 
 
+def warm_up() -> None:
+    """Load the model in the background, so that no search pays for it."""
+    if enabled():
+        threading.Thread(target=_load_quietly, name="embedding-model", daemon=True).start()
+
+
+def _load_quietly() -> None:
+    try:
+        embed("the first text costs more than those after it")
+    except EmbeddingError as error:
+        logger.warning("hints are found by words: %s", error)
+
+
 def _model() -> tuple[Any, Any]:
-    """Return the tokenizer and the network, loaded once, however many threads ask for them at first."""
-    with _loading:
+    """Return the tokenizer and the network, loaded once; a thread that meets the loading waits a little, and no more."""
+    if not _loading.acquire(timeout=PATIENCE_SECONDS):
+        raise EmbeddingError("the embedding model is still being loaded")
+    try:
         return _load()
+    finally:
+        _loading.release()
 
 
 @functools.cache
