@@ -257,7 +257,8 @@ class ToolFinished:
     core then appends a neutral reply itself.
 
     `diagnostic` is at most 4,096 code points and empty when there is nothing to search for; `excerpt` is the
-    bounded result of a success.
+    bounded result of a success. `tool_arguments` is what the call that left a diagnostic was called with, at most 1,024
+    code points: its command line, else its JSON.
     """
 
     at_ns: int
@@ -270,6 +271,7 @@ class ToolFinished:
     excerpt: str = ""
     reply_written: bool = True
     continue_suggested: bool = False
+    tool_arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +287,7 @@ class OperationFinished:
     diagnostic: str = ""
     excerpt: str = ""
     note: str = ""
+    tool_arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,7 +501,8 @@ class SuppressedItem:
 
 @dataclass(frozen=True, slots=True)
 class HintRequest:
-    """What Observation is asked, already bounded (query 4,096, tool_result 8,192 code points) and redacted."""
+    """What Observation is asked, already bounded and redacted: query 4,096 code points, tool_result 8,192,
+    tool_arguments 1,024."""
 
     activation_id: str
     trigger: str
@@ -519,6 +523,7 @@ class HintRequest:
     activation_tokens: int = 0
     run_tokens: int = 0
     hint_limit: int = 0
+    tool_arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kernel.core.bounds import DEFERRED_BYTES, DEFERRED_LIMIT, DEFERRED_SHOWN, bounded, clip_bytes, clip_middle
+from kernel.core.bounds import (
+    DEFERRED_ARGUMENTS,
+    DEFERRED_BYTES,
+    DEFERRED_LIMIT,
+    DEFERRED_SHOWN,
+    bounded,
+    clip_bytes,
+    clip_middle,
+)
 from kernel.core.hint_request import activation_id, hint_request
 from kernel.core.refusals import (
     fair_order,
@@ -158,7 +166,12 @@ def _defer(step: Step, at_ns: int, waiting: Sequence[Candidate]) -> None:
 
 def _shortened(candidate: Candidate) -> Candidate:
     situation = replace(candidate.situation, fingerprint=clip_bytes(candidate.situation.fingerprint, DEFERRED_SHOWN))
-    return replace(candidate, tool_result=clip_middle(candidate.tool_result, DEFERRED_BYTES), situation=situation)
+    return replace(
+        candidate,
+        tool_result=clip_middle(candidate.tool_result, DEFERRED_BYTES),
+        tool_arguments=clip_bytes(candidate.tool_arguments, DEFERRED_ARGUMENTS),
+        situation=situation,
+    )
 
 
 def _skip(step: Step, at_ns: int, candidate: Candidate, reason: str) -> None:
@@ -189,7 +202,7 @@ def _ask(step: Step, at_ns: int, candidates: Sequence[Candidate]) -> None:
         situation = situation_data(candidate.situation)
         data = {"trigger": candidate.trigger, "query": request.query, "budget": budget, **situation}
         event_id = step.emit("activation.requested", at_ns, data, **event_ids(step.state, candidate))
-        asked.append(Asked(replace(candidate, tool_result=""), event_id))
+        asked.append(Asked(replace(candidate, tool_result="", tool_arguments=""), event_id))
         requests.append(request)
     step.set(asked=tuple(asked))
     step.do(FetchHints(step.state.spec.run_id, tuple(requests), step.state.spec.limits.retrieval_timeout_ms))

@@ -21,6 +21,7 @@ SUPPRESSED_LIMIT: Final = 32
 DEFERRED_LIMIT: Final = 4
 DEFERRED_BYTES: Final = 600  # of a deferred candidate's diagnostic
 DEFERRED_SHOWN: Final = 120  # bytes of its fingerprint
+DEFERRED_ARGUMENTS: Final = 160  # bytes of what was called: the command stands at their start
 TASK_BYTES: Final = 6_144  # of the task, as searches are made with it
 TURN_TEXT_BYTES: Final = 14_000  # of the diagnostics and results kept of one turn, all calls and operations together
 LEAST_TEXT_BYTES: Final = 120  # kept of each even when those before it used up the turn's share
@@ -79,9 +80,15 @@ def clip_middle(text: str, limit: int) -> str:
 
 def room_for_text(calls: Sequence[Call], ended: Sequence[EndedOperation]) -> int:
     """Return the bytes of text that may still be kept of the current turn."""
-    kept = [text for call in calls for text in (call.diagnostic, call.excerpt)]
-    kept += [text for operation in ended for text in (operation.diagnostic, operation.excerpt)]
+    ones: list[Call | EndedOperation] = [*calls, *ended]
+    kept = [text for one in ones for text in (one.diagnostic, one.excerpt, one.tool_arguments)]
     return max(LEAST_TEXT_BYTES, TURN_TEXT_BYTES - sum(len(text.encode("utf-8", "replace")) for text in kept))
+
+
+def failure_texts(diagnostic: str, tool_arguments: str, room: int) -> tuple[str, str]:
+    """Return what a failure said and what it was called with, together within `room` bytes while there is room."""
+    called = clip_bytes(tool_arguments, room // 4)
+    return clip_middle(diagnostic, max(LEAST_TEXT_BYTES, room - len(called.encode("utf-8", "replace")))), called
 
 
 def bounded(activation: ActivationState) -> ActivationState:

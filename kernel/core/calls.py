@@ -16,8 +16,8 @@ from kernel.core.bounds import (
     LEAST_TEXT_BYTES,
     MALFORMED_LIMIT,
     clip_bytes,
-    clip_middle,
     clip_shown,
+    failure_texts,
     room_for_text,
 )
 from kernel.core.delegation import report_end, start_delegate
@@ -139,7 +139,7 @@ def finish_call(step: Step, observed: ToolFinished) -> None:
     if not observed.reply_written:
         reply(step, call, lost_reply(call.seen.name, observed.effect), "refusal")
     situation = failure_situation(step.state, call.seen.name, observed)
-    diagnostic, excerpt = _texts(step.state, call, observed)
+    diagnostic, excerpt, tool_arguments = _texts(step.state, call, observed)
     settled = replace(
         call,
         outcome=observed.status,
@@ -149,6 +149,7 @@ def finish_call(step: Step, observed: ToolFinished) -> None:
         diagnostic=diagnostic,
         excerpt=excerpt,
         situation=situation,
+        tool_arguments=tool_arguments,
     )
     settle(step, settled, observed.at_ns)
 
@@ -161,16 +162,17 @@ def failure_situation(state: RunState, name: str, observed: ToolFinished) -> Sit
     return situation_of(TOOL_FAILED, scope, observed.error_class, observed.diagnostic)
 
 
-def _texts(state: RunState, call: Call, observed: ToolFinished) -> tuple[str, str]:
-    """Return what of a call's diagnostic and result triggers may search with, within the room of the turn.
+def _texts(state: RunState, call: Call, observed: ToolFinished) -> tuple[str, str, str]:
+    """Return what of a call's diagnostic, result and arguments triggers may search with, within the room of the turn.
 
     A success is searched with only where it may be the first of its server; else its first words are kept.
     """
     room = room_for_text(state.calls, state.ended_operations)
     if observed.diagnostic:
-        return clip_middle(observed.diagnostic, room), ""
+        diagnostic, called = failure_texts(observed.diagnostic, observed.tool_arguments, room)
+        return diagnostic, "", called
     limit = room if first_use(state, call.seen.name) else LEAST_TEXT_BYTES
-    return "", clip_bytes(observed.excerpt, limit)
+    return "", clip_bytes(observed.excerpt, limit), ""
 
 
 def first_use(state: RunState, name: str) -> bool:
@@ -207,6 +209,7 @@ def happened_in(state: RunState) -> tuple[Happened, ...]:
             diagnostic=call.diagnostic,
             excerpt=call.excerpt,
             situation=call.situation,
+            tool_arguments=call.tool_arguments,
         )
         for call in state.calls
     )

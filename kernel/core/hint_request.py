@@ -13,6 +13,7 @@ from kernel.messages import HintRequest, SuppressedItem
 
 QUERY_LIMIT: Final = 4_096  # code points
 TOOL_RESULT_LIMIT: Final = 8_192  # code points
+TOOL_ARGUMENTS_LIMIT: Final = 1_024  # code points
 OFFER_LIMIT: Final = 8  # hints Observation may offer in one answer
 
 
@@ -60,6 +61,7 @@ def hint_request(state: RunState, candidate: Candidate) -> HintRequest:
         activation_tokens=room.activation_tokens,
         run_tokens=room.run_tokens,
         hint_limit=room.hints,
+        tool_arguments=clip(candidate.tool_arguments, TOOL_ARGUMENTS_LIMIT),
     )
 
 

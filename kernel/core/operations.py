@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from contract.hint_block import indented
 from contract.text import clip
-from kernel.core.bounds import clip_bytes, clip_middle, room_for_text
+from kernel.core.bounds import clip_bytes, failure_texts, room_for_text
 from kernel.core.settling import CHECK_FIRST, answer, call_ids, known_as, refuse, wait
 from kernel.core.situations import situation_data, situation_of
 from kernel.core.state import Call, EndedOperation, Operation, RunState, Situation
@@ -70,15 +70,17 @@ def end_operation(step: Step, observed: OperationFinished) -> None:
     situation = _situation(step.state, operation, text)
     event_id = _report(step, operation, text, situation)
     room = room_for_text(step.state.calls, step.state.ended_operations)
+    diagnostic, tool_arguments = failure_texts(text.diagnostic, observed.tool_arguments, room)
     ended = EndedOperation(
         operation=operation,
         event_id=event_id,
         outcome=text.status,
         effect=text.effect,
         error_class=text.error_class,
-        diagnostic=clip_middle(text.diagnostic, room),
+        diagnostic=diagnostic,
         excerpt="" if text.diagnostic else clip_bytes(text.excerpt or text.note, room),
         situation=situation,
+        tool_arguments=tool_arguments,
     )
     step.set(
         operations=tuple(one for one in step.state.operations if one != operation),
@@ -168,6 +170,7 @@ def operations_happened(state: RunState) -> tuple[Happened, ...]:
             diagnostic=ended.diagnostic,
             excerpt=ended.excerpt,
             situation=ended.situation,
+            tool_arguments=ended.tool_arguments,
         )
         for ended in state.ended_operations
     )

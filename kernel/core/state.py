@@ -39,6 +39,7 @@ class Candidate:
     error_class: str = ""
     situation: Situation = Situation()
     number: int = 0
+    tool_arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ class Call:
     excerpt: str = ""
     situation: Situation = Situation()
     approved: bool = False
+    tool_arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ class EndedOperation:
     excerpt: str = ""
     situation: Situation = Situation()
     told: bool = False
+    tool_arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ def request_to_json(request: HintRequest) -> dict[str, object]:
     }
     optional = {
         "tool": request.tool,
+        "tool_arguments": _storable(request.tool_arguments),
         "team_root": request.team_root,
         "mcp_server": request.mcp_server,
         "error_class": request.error_class,

@@ -11,6 +11,7 @@ from typing import Final
 from contract.text import clip
 from kernel.core.codec import from_json
 from kernel.core.settling import CHECK_FIRST
+from kernel.edge.called_with import called_with
 from kernel.edge.clean_text import clean
 from kernel.edge.histories import Histories
 from kernel.edge.transcript import TranscriptGap, append_all, outcome_text
@@ -53,6 +54,7 @@ async def run_tool(store: Histories, toolbox: Toolbox, clock_ns: Callable[[], in
         error_class=clip(result.error_class, 200),
         diagnostic=cut_middle(result.diagnostic, DIAGNOSTIC_LIMIT),
         excerpt=clip(result.output, command.excerpt_limit),
+        tool_arguments=called_with(arguments, result),
     )
     reply = Message("tool", reply_text(result), "tool", call_id=command.call_id)
     outcome = outcome_text(finished)
@@ -83,6 +85,7 @@ async def run_operation(
         diagnostic=cut_middle(result.diagnostic, DIAGNOSTIC_LIMIT),
         note=result.note,
         excerpt=cut_middle(result.output, DIAGNOSTIC_LIMIT),
+        tool_arguments=called_with(arguments, result),
     )
 
 

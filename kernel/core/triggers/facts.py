@@ -15,7 +15,8 @@ from kernel.messages import ToolStatus
 @dataclass(frozen=True, slots=True)
 class Happened:
     """One real outcome. `executed` is False for refused calls, copies of an identical call, and calls whose
-    outcome comes later; an operation's outcome is executed. `situation` is that of a failure, over its whole text.
+    outcome comes later; an operation's outcome is executed. `situation` is that of a failure, over its whole text;
+    `tool_arguments` is what the tool was called with.
     """
 
     event_id: str
@@ -29,6 +30,7 @@ class Happened:
     diagnostic: str = ""
     excerpt: str = ""
     situation: Situation = Situation()
+    tool_arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,4 +37,5 @@ def _candidate(happened: Happened) -> Candidate:
         tool_result=happened.diagnostic,
         error_class=happened.error_class,
         situation=happened.situation,
+        tool_arguments=happened.tool_arguments,
     )
