@@ -106,7 +106,7 @@ def _load_quietly() -> None:
 
 
 def _model() -> tuple[Any, Any]:
-    """Return the tokenizer and the network, loaded once; a thread that meets the loading waits a little, and no more."""
+    """Return the tokenizer and the network, loaded once; who meets the loading waits a little, and no more."""
     if not _loading.acquire(timeout=PATIENCE_SECONDS):
         raise EmbeddingError("the embedding model is still being loaded")
     try:

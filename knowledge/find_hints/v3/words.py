@@ -4,6 +4,7 @@
 PostgreSQL's text search does; runs of Chinese and Japanese signs are taken in pairs.
 """
 
+import functools
 import re
 import threading
 import unicodedata
@@ -41,7 +42,7 @@ def spelled(text: str) -> dict[str, str]:
     A part of an identifier stands for itself: who shares a part is not told the whole.
     """
     found: dict[str, str] = {}
-    for word in _words(text):
+    for word in dict.fromkeys(_words(text)):
         for term, written in _terms_of_word(word):
             found.setdefault(term, written)
     return found
@@ -60,13 +61,23 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFKC", _MARKS.sub(" ", text))[: _COMPOSED_TIMES * len(text)]
 
 
-def _terms_of_word(word: str) -> Iterator[tuple[str, str]]:
-    """Yield the terms of one word, each as it was written: itself when it has several parts, the stem of each part."""
+def _terms_of_word(word: str) -> tuple[tuple[str, str], ...]:
+    """Return the terms of one word, each as it was written: itself if it has several parts, the stem of each part."""
+    return _terms_of_short(word) if len(word) <= TERM_LIMIT else tuple(_split(word))
+
+
+def _split(word: str) -> Iterator[tuple[str, str]]:
     parts = _PART.findall(word)
     if len(parts) > 1 and len(word) <= TERM_LIMIT:
         yield word.lower(), word.lower()
     for part in parts:
         yield from _terms_of_part(part.lower())
+
+
+@functools.lru_cache(maxsize=20_000)
+def _terms_of_short(word: str) -> tuple[tuple[str, str], ...]:
+    """Remember words: those of diagnostics are few and come again."""
+    return tuple(_split(word))
 
 
 def _terms_of_part(part: str) -> Iterator[tuple[str, str]]:
