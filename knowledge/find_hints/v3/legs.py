@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 Bag = Mapping[str, float]
 
+EXACT, PHRASED, BY_TERM = 0, 1, 2  # how an item was found; the lowest counts
 FOUND_BY_TERMS: Final = 800  # items that the terms of one query may find together
 TERMS_AT_ONCE: Final = 3  # common terms that must stand together where no rare one is
 SCORED: Final = 100  # items of the best match by terms that go on
@@ -32,13 +33,23 @@ EXACT_LIMIT: Final = 50_000  # items of a project up to which all its vectors ar
 PROPOSED: Final = 200  # items that the approximate index proposes
 
 _COUNTS: Final = "SELECT term, n_items FROM knowledge_termcount WHERE project_id = %s AND term = ANY(%s)"
+# Each key by the index: of many keys at once the planner thinks that reading every row is as cheap. The inner query is
+# fenced, or the planner would read the items in order until enough have the key.
 _BY_KEYS: Final = """
-SELECT item_id, bag, keys && %(exact)s::text[] AS is_exact, keys && %(phrases)s::text[] AS is_phrased
-FROM knowledge_searchrow WHERE keys && %(keys)s::text[]
-ORDER BY is_exact DESC, is_phrased DESC, item_id LIMIT %(most)s
+SELECT found.item_id, kept.bag, found.kind FROM (
+    SELECT held.item_id, min(asked.kind) AS kind
+    FROM unnest(%(keys)s::text[], %(kinds)s::int[]) AS asked (key, kind)
+    CROSS JOIN LATERAL (
+        SELECT item_id FROM (
+            SELECT item_id FROM knowledge_searchrow WHERE keys @> ARRAY[asked.key] OFFSET 0
+        ) fenced ORDER BY item_id LIMIT %(most)s
+    ) held
+    GROUP BY held.item_id ORDER BY kind, held.item_id LIMIT %(most)s
+) found JOIN knowledge_searchrow kept ON kept.item_id = found.item_id
+ORDER BY found.kind, found.item_id
 """
 _TOGETHER: Final = """
-SELECT item_id, bag, false, false FROM knowledge_searchrow WHERE keys @> %s::text[] ORDER BY item_id LIMIT %s
+SELECT item_id, bag, %s FROM knowledge_searchrow WHERE keys @> %s::text[] ORDER BY item_id LIMIT %s
 """
 _BAGS: Final = "SELECT item_id, bag FROM knowledge_searchrow WHERE item_id = ANY(%s)"
 _COSINES: Final = """
@@ -84,9 +95,9 @@ def fetch(project_id: int, query: HintQuery, asked: Asked) -> Found:
     n_items = counts.pop("", 0)
     terms = Terms.of(asked.weights, n_items, counts)
     rows = _by_keys(project_id, asked, counts)
-    exact = frozenset(item_id for item_id, _, is_exact, _ in rows if is_exact)
-    named = exact | {item_id for item_id, _, _, is_phrased in rows if is_phrased}
-    bags = _best({item_id: parse_bag(bag) for item_id, bag, *_ in rows}, named, terms)
+    exact = frozenset(item_id for item_id, _, kind in rows if kind == EXACT)
+    named = exact | {item_id for item_id, _, kind in rows if kind == PHRASED}
+    bags = _best({item_id: bag for item_id, bag, _ in rows}, named, terms)
     known_script = not asked.texts or embeddings.readable(asked.texts[0])
     vector, notes = _vector(query, asked, known_script)
     if vector is None:
@@ -105,33 +116,35 @@ def fetch(project_id: int, query: HintQuery, asked: Asked) -> Found:
 def parse_bag(bag: str) -> dict[str, float]:
     """Return the terms of a stored bag with their weights."""
     words = bag.split(" ")
-    return {term: float(weight) for term, weight in zip(words[::2], words[1::2], strict=False)}
+    return {term: float(weight) for term, weight in zip(words[1::2], words[2::2], strict=True)}
 
 
 def write_bag(bag: Bag) -> str:
-    return " ".join(f"{term} {weight:g}" for term, weight in sorted(bag.items()))
+    """Return a bag as it is stored: the sum of the weights, then each term and its weight."""
+    return " ".join((f"{sum(bag.values()):g}", *(f"{term} {weight:g}" for term, weight in sorted(bag.items()))))
 
 
 def _counts(project_id: int, weights: Mapping[str, float]) -> dict[str, int]:
     return dict(_rows(_COUNTS, [project_id, ["", *weights]]))
 
 
-def _by_keys(project_id: int, asked: Asked, counts: Mapping[str, int]) -> list[tuple[int, str, bool, bool]]:
-    exact, phrases = keyed(project_id, _exact_keys(asked)), keyed(project_id, _phrase_keys(asked))
+def _by_keys(project_id: int, asked: Asked, counts: Mapping[str, int]) -> list[tuple[int, str, int]]:
+    """Return items with their bags and how they were found: EXACT, PHRASED or BY_TERM."""
     rare, common = _rare_and_common(asked.weights, counts)
-    keys = [*exact, *phrases, *keyed(project_id, (f"t:{term}" for term in rare))]
-    rows: list[tuple[int, str, bool, bool]] = []
-    if keys:
-        values = {"exact": list(exact), "phrases": list(phrases), "keys": keys, "most": FOUND_BY_TERMS}
-        rows = _rows(_BY_KEYS, values)
+    kinds = dict.fromkeys(keyed(project_id, (f"t:{term}" for term in rare)), BY_TERM)
+    kinds |= dict.fromkeys(keyed(project_id, _phrase_keys(asked)), PHRASED)
+    kinds |= dict.fromkeys(keyed(project_id, _exact_keys(asked)), EXACT)
+    rows: list[tuple[int, str, int]] = []
+    if kinds:
+        rows = _rows(_BY_KEYS, {"keys": list(kinds), "kinds": list(kinds.values()), "most": FOUND_BY_TERMS})
     return rows if rare else rows + _together(project_id, common[:TERMS_AT_ONCE])
 
 
-def _together(project_id: int, common: Sequence[str]) -> list[tuple[int, str, bool, bool]]:
+def _together(project_id: int, common: Sequence[str]) -> list[tuple[int, str, int]]:
     """Return items with all of the common terms; where there are none, with fewer of them, the rarest."""
     for count in range(len(common), 0, -1):
         keys = keyed(project_id, (f"t:{term}" for term in common[:count]))
-        rows: list[tuple[int, str, bool, bool]] = _rows(_TOGETHER, [list(keys), FOUND_BY_TERMS])
+        rows: list[tuple[int, str, int]] = _rows(_TOGETHER, [BY_TERM, list(keys), FOUND_BY_TERMS])
         if rows:
             return rows
     return []
@@ -161,10 +174,17 @@ def _rare_and_common(weights: Mapping[str, float], counts: Mapping[str, int]) ->
     return rare, known[len(rare) :]
 
 
-def _best(bags: Mapping[int, Bag], named: frozenset[int], terms: Terms) -> dict[int, Bag]:
-    """Return the items that are named and the best by terms."""
-    order = sorted(bags, key=lambda item_id: (-terms.matched(bags[item_id])[0], item_id))
-    return {item_id: bags[item_id] for item_id in (*order[:SCORED], *named)}
+def _best(bags: Mapping[int, str], named: frozenset[int], terms: Terms) -> dict[int, Bag]:
+    """Return the items that are named and the best by terms. Only theirs of the stored bags are read whole."""
+    order = sorted(bags, key=lambda item_id: (-_lexical(bags[item_id], terms), item_id))
+    return {item_id: parse_bag(bags[item_id]) for item_id in (*order[:SCORED], *sorted(named))}
+
+
+def _lexical(bag: str, terms: Terms) -> float:
+    words = bag.split(" ")
+    weights = dict(zip(words[1::2], words[2::2], strict=True))
+    shared = {term: float(weights[term]) for term in terms.worth.keys() & weights.keys()}
+    return terms.lexical(shared, float(words[0]))
 
 
 def _vector(query: HintQuery, asked: Asked, known_script: bool) -> tuple[Vector | None, tuple[str, ...]]:

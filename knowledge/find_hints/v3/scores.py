@@ -65,11 +65,18 @@ class Terms:
         shared = sorted(self.worth.keys() & bag.keys(), key=lambda term: (-self.worth[term], term))
         if not shared:
             return 0.0, 0.0, 0.0, ()
-        norm = K1 * (1 - B + B * sum(bag.values()) / AVERAGE)
-        lexical = sum(self.worth[term] * bag[term] * (K1 + 1) / (bag[term] + norm) for term in shared) / self.most
+        lexical = self.lexical({term: bag[term] for term in shared}, sum(bag.values()))
         share = sum(self.worth[term] for term in shared) / self.total if self.total else 0.0
         overlap = len(shared) / math.sqrt(sum(min(1.0, weight) for weight in bag.values()))
         return lexical, share, overlap, tuple(shared)
+
+    def lexical(self, shared: Mapping[str, float], size: float) -> float:
+        """Return the sum by BM25 over shared terms, given their weights in an item and the sum of all its weights.
+
+        It does not depend on the order of the terms.
+        """
+        norm = K1 * (1 - B + B * size / AVERAGE)
+        return math.fsum(self.worth[term] * of * (K1 + 1) / (of + norm) for term, of in shared.items()) / self.most
 
 
 def rarity(n_items: int, n_with: int) -> float:

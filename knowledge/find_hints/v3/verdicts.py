@@ -5,6 +5,7 @@ call), then names and phrases that stand whole, then the score. The gate holds b
 its rank; an exact match always passes it.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -168,8 +169,8 @@ def _relative_reason(item: ItemView, offered: Sequence[ItemView]) -> str:
     text = _plain(item.proposition)
     if any(_plain(other.proposition) == text for other in offered):
         return "duplicate_text"
-    words = set(terms(item.proposition))
-    if any(_similarity(words, set(terms(other.proposition))) >= NEAR_DUPLICATE for other in offered):
+    words = _rule_terms(item.proposition)
+    if any(_similarity(words, _rule_terms(other.proposition)) >= NEAR_DUPLICATE for other in offered):
         return "near_duplicate"
     first = [name_of(other.topics[0]) for other in offered if other.topics]
     if item.topics and Counter(first)[name_of(item.topics[0])] >= TOPIC_CAP:
@@ -181,5 +182,10 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).lower()
 
 
-def _similarity(one: set[str], other: set[str]) -> float:
+@functools.lru_cache(maxsize=4_096)
+def _rule_terms(proposition: str) -> frozenset[str]:
+    return frozenset(terms(proposition))
+
+
+def _similarity(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one or other else 0.0
