@@ -16,16 +16,25 @@ Failure = tuple[str, str]  # command and output
 
 
 def failures() -> list[Failure]:
-    """Return failures in a fixed order, each fifth a long log; there are few of those, so they come again."""
+    """Return failures in a fixed order, each fifth a long log. No text comes twice: repeated logs are marked."""
     short = [one for row in corpus_rows("pairs", "ruff", "thefuck", "russian") if (one := _failure(row))[1]]
+    short = list(dict.fromkeys(short))
     long = [_failure(row) for row in corpus_rows("pairs", "noisy")]
     Random("failures").shuffle(short)
     mixed: list[Failure] = []
     for place, one in enumerate(short):
         mixed.append(one)
         if place % (LONG_EVERY - 1) == LONG_EVERY - 2:
-            mixed.append(long[place // (LONG_EVERY - 1) % len(long)])
+            mixed.append(_again(long, place // (LONG_EVERY - 1)))
     return mixed
+
+
+def _again(long: Sequence[Failure], number: int) -> Failure:
+    """Return a log, from its second time on with a letter before each line, which is no word: other texts to embed."""
+    command, output = long[number % len(long)]
+    time = number // len(long)
+    mark = f"{chr(ord('a') + time - 1)}> " if time else ""
+    return command, "\n".join(mark + line for line in output.splitlines())[:OUTPUT_LIMIT]
 
 
 def _failure(row: dict[str, Any]) -> Failure:

@@ -76,15 +76,32 @@ def measured(project: Project, asked: Sequence[Failure], tag: str, *, by_meaning
 
 
 def _parts(project: Project, query: HintQuery) -> dict[str, float]:
-    asked, prepared = _timed(lambda: ask(query))
-    embedded = _timed(lambda: legs._vector(query, asked))[1]
-    statements: dict[str, float] = {}
-    with _statements(statements):
+    """Return the seconds of each part. The answer comes after the search and finds the query's vector made already."""
+    prepared = _timed(lambda: ask(query))[1]
+    inside: dict[str, float] = {}
+    with _statements(inside), _embedding(inside):
         searched = _timed(lambda: find_hints(project.pk, query, settings.HINTS_ALGORITHM))[1]
-    answered = _timed(lambda: answer_each(project, [query]))[1]
-    rest = searched - prepared - embedded - sum(statements.values())
-    parts = {"preparing": prepared, "embedding": embedded, **statements, "judging, in Python": rest}
+    embedded = inside.get("embedding", 0.0)
+    answered = _timed(lambda: answer_each(project, [query]))[1] + embedded
+    rest = searched - prepared - sum(inside.values())
+    parts = {"preparing": prepared, **inside, "judging, in Python": rest}
     return {**parts, "search": searched, "keeping and reporting": answered - searched, "whole answer": answered}
+
+
+@contextmanager
+def _embedding(times: dict[str, float]) -> Iterator[None]:
+    """Add up the seconds of the embedding model."""
+    embed_all = embeddings.embed_all
+
+    def watched(*given: Any) -> Any:
+        found, times["embedding"] = _timed(lambda: embed_all(*given))
+        return found
+
+    embeddings.embed_all = watched
+    try:
+        yield
+    finally:
+        embeddings.embed_all = embed_all
 
 
 def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -100,9 +117,10 @@ def recall(project_id: int, asked: Sequence[Failure]) -> dict[str, Any]:
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
     for query in _queries(asked, "recall"):
-        vector, _ = legs._vector(query, ask(query))
-        if vector is None:
+        texts = ask(query).texts
+        if not texts or not embeddings.readable(texts[0]):
             continue
+        vector = legs._vector_of(texts)
         exact, took = _timed(lambda vector=vector: _nearest(project_id, vector, legs._ALL_NEAREST))
         exactly.append(took)
         near, took = _timed(lambda vector=vector: _nearest(project_id, vector, legs._INDEXED_NEAREST))

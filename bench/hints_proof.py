@@ -36,7 +36,9 @@ def check_rows(project_id: int) -> int:
         transaction.set_rollback(True)
     different = [pk for pk in chosen if before.get(pk) != after.get(pk) or pk not in after]
     if different:
-        raise RuntimeError(f"{len(different)} of {len(chosen)} search rows are not what the write path writes")
+        raise RuntimeError(
+            f"{len(different)} of {len(chosen)} search rows are not what the write path writes; load anew"
+        )
     if ItemEmbedding.objects.filter(pk__in=chosen, vector__isnull=False).count() != len(chosen):
         raise RuntimeError("vectors are missing")
     return len(chosen)

@@ -25,6 +25,7 @@ TABLES = ("knowledge_knowledgeitem", "knowledge_knowledgerevision", "knowledge_s
           "knowledge_itemembedding")  # fmt: skip
 BUILT_LATER = ("knowledge_item_keys", "knowledge_item_facets", "search_row_keys", "knowledge_itemembedding_nearest")
 MODEL = "all-MiniLM-L6-v2-int8"
+COUNTS = ("project_id", "term", "n_items")
 VECTOR_ROW = np.dtype(
     [("fields", ">i2"), ("n1", ">i4"), ("item", ">i8"), ("n2", ">i4"), ("project", ">i8"), ("n3", ">i4"),
      ("model", f"S{len(MODEL)}"), ("n4", ">i4"), ("dimension", ">i2"), ("unused", ">i2"), ("numbers", ">f2", 384)]
@@ -125,25 +126,28 @@ def _fill_project(connection: Connection, seed: str, project_id: int, pk_0: int,
     counts: Counter[str] = Counter()
     with get_context("fork").Pool(min(2, os.cpu_count() or 1)) as pool:
         for asked, block in zip(given, pool.imap(hints_rows.block, given), strict=True):
-            _copy(connection, "knowledge_knowledgeitem", hints_rows.ITEM, block.items)
-            _copy(connection, "knowledge_knowledgerevision", hints_rows.REVISION, block.revisions)
-            _copy(connection, "knowledge_searchrow", hints_rows.SEARCH, block.searches)
+            copy_rows(connection, "knowledge_knowledgeitem", hints_rows.ITEM, block.items)
+            copy_rows(connection, "knowledge_knowledgerevision", hints_rows.REVISION, block.revisions)
+            copy_rows(connection, "knowledge_searchrow", hints_rows.SEARCH, block.searches)
             first_pk = pk_0 + asked[3]
-            near = vectors.near(block.bases, seed=first_pk)
-            with connection.cursor().copy(
-                "COPY knowledge_itemembedding (item_id, project_id, model, vector) FROM STDIN (FORMAT binary)"
-            ) as copy:
-                copy.write(COPY_HEAD + vector_rows(project_id, first_pk, near) + COPY_END)
+            copy_vectors(connection, project_id, first_pk, vectors.near(block.bases, seed=first_pk))
             counts.update(block.counts)
     rows = [(project_id, term, n) for term, n in sorted(counts.items())]
-    _copy(connection, "knowledge_termcount", ("project_id", "term", "n_items"), rows)
+    copy_rows(connection, "knowledge_termcount", COUNTS, rows)
 
 
-def _copy(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+def copy_rows(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     quoted = ", ".join(f'"{column}"' for column in columns)
     with connection.cursor().copy(f"COPY {table} ({quoted}) FROM STDIN".encode()) as copy:
         for row in rows:
             copy.write_row(row)
+
+
+def copy_vectors(connection: Connection, project_id: int, first_pk: int, vectors: Any) -> None:
+    with connection.cursor().copy(
+        "COPY knowledge_itemembedding (item_id, project_id, model, vector) FROM STDIN (FORMAT binary)"
+    ) as copy:
+        copy.write(COPY_HEAD + vector_rows(project_id, first_pk, vectors) + COPY_END)
 
 
 def sizes(connection: Connection, n_items: int) -> dict[str, Any]:
