@@ -16,6 +16,7 @@ from kernel.edge.clean_text import clean
 from kernel.tools.catalogue import ToolResult
 
 ARGUMENTS_LIMIT: Final = 1_024  # code points
+LOOKED_AT: Final = 64 * 1024  # code points of the command or the JSON
 COMMAND: Final = "command"
 
 
@@ -23,9 +24,13 @@ def called_with(arguments: Mapping[str, object], result: ToolResult) -> str:
     """Return what is told of the arguments of a call that ended in `result`, empty when nothing is."""
     if result.status not in ("failed", "timed_out") or not result.diagnostic.strip():
         return ""
+    given = _text_of(arguments)
     # What is not seen goes first: a secret must not come together when it is taken out.
-    text = clean(visible(_text_of(arguments)))
-    return "" if holds_block(text) else clip(text, ARGUMENTS_LIMIT)
+    text = clean(visible(given[:LOOKED_AT]))
+    if len(given) > LOOKED_AT and len(text) < LOOKED_AT // 2:
+        return ""  # most of it was taken out, so that a secret cut in two where the look ends could be in what is told
+    text = clip(text, ARGUMENTS_LIMIT)
+    return "" if holds_block(text) else text
 
 
 def _text_of(arguments: Mapping[str, object]) -> str:

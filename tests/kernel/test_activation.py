@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from kernel.core.activation import search_at_boundary, unanswered
-from kernel.core.hint_request import OFFER_LIMIT, QUERY_LIMIT, TOOL_RESULT_LIMIT
+from kernel.core.bounds import DEFERRED_ARGUMENTS
+from kernel.core.codec import to_json
+from kernel.core.hint_request import OFFER_LIMIT, QUERY_LIMIT, TOOL_ARGUMENTS_LIMIT, TOOL_RESULT_LIMIT
 from kernel.core.situations import situation_of
 from kernel.core.state import Candidate
 from kernel.core.step import Step
@@ -194,7 +196,14 @@ def test_request_of_a_failure() -> None:
     spec = replace(SPEC, task="t" * 5_000, task_id="t-1", actor_id="a", team_root="r-0", skills=("git",))
     run = CoreRun(spec)
     run.reply("git_status")
-    run.finish("c1", status="timed_out", diagnostic="d" * 9_000, error_class="timeout", effect="uncertain")
+    run.finish(
+        "c1",
+        status="timed_out",
+        diagnostic="d" * 9_000,
+        error_class="timeout",
+        effect="uncertain",
+        tool_arguments="a" * 2_000,
+    )
     (request,) = run.fetch().requests
     failed = next(event for event in run.reported() if event.type == "tool.failed")
     assert request == HintRequest(
@@ -209,6 +218,7 @@ def test_request_of_a_failure() -> None:
         tool="git_status",
         mcp_server="git",
         tool_result=request.tool_result,
+        tool_arguments=request.tool_arguments,
         error_class="timeout",
         active_skills=("git",),
         limit=OFFER_LIMIT,
@@ -218,6 +228,7 @@ def test_request_of_a_failure() -> None:
     )
     assert len(request.query) == QUERY_LIMIT
     assert len(request.tool_result) == TOOL_RESULT_LIMIT
+    assert len(request.tool_arguments) == TOOL_ARGUMENTS_LIMIT
     assert run.fetch().timeout_ms == 2_000
 
 
@@ -472,3 +483,34 @@ def test_a_long_diagnostic_keeps_its_end() -> None:
     run.finish("c1")
     (request,) = run.fetch().requests
     assert request.tool_result.endswith("ValueError: bravo is wrong") and len(request.tool_result) <= 600
+
+
+def test_what_was_called_is_asked_with_now_and_later() -> None:
+    """Each search has its own call's arguments, the one put off has their start; none stays in the state after it."""
+    run = limited(activations_per_turn=1)
+    run.reply("shell", "sql")
+    command, query = "git push origin main", "SELECT " + "x" * 900
+    run.fail("c1", "fatal: alpha is broken", tool_arguments=command)
+    run.fail("c2", "fatal: bravo is broken", tool_arguments=query)
+    assert [request.tool_arguments for request in run.fetch().requests] == [command]
+    (deferred,) = run.state.activation.deferred
+    assert query.startswith(deferred.tool_arguments) and len(deferred.tool_arguments) == DEFERRED_ARGUMENTS
+    assert command not in to_json(replace(run.state, calls=())), "what is asked for is carried by the command alone"
+    run.answer()
+    run.reply("shell")
+    run.finish("c1")
+    assert [request.tool_arguments for request in run.fetch().requests] == [deferred.tool_arguments]
+    run.answer()
+    run.reply("shell")
+    assert "SELECT" not in to_json(run.state)
+
+
+def test_a_first_call_and_priming_say_nothing_of_arguments() -> None:
+    """Nothing is searched with them there, so they are not asked with, whatever an edge says of a success."""
+    run = CoreRun(replace(SPEC, switches=Switches()))
+    assert [request.tool_arguments for request in run.fetch().requests] == [""]
+    run.answer()
+    run.reply("git_status")
+    run.finish("c1", excerpt="On branch main", tool_arguments="git status")
+    (request,) = run.fetch().requests
+    assert (request.trigger, request.tool_arguments) == ("mcp.first_call", "")

@@ -29,6 +29,7 @@ from kernel.messages import (
     Event,
     FetchHints,
     HintRequest,
+    Limits,
     McpServer,
     Message,
     ModelAnswer,
@@ -39,6 +40,7 @@ from kernel.messages import (
     SendEvents,
     ToolCall,
 )
+from kernel.runtime.local import LocalRun
 from kernel.tools.catalogue import ToolEntry, ToolResult
 from kernel.tools.registry import LocalTool, Toolbox
 from tests.kernel.http_server import Answer, Asked, LocalServer, local_server
@@ -304,6 +306,29 @@ async def test_a_secret_a_tool_prints_goes_nowhere(world: World) -> None:
     for text in (json.dumps([asdict(good), asdict(bad), *map(asdict, replies)]), json.dumps(reported.body)):
         assert CANARY not in text
         assert "[REDACTED:" in text
+
+
+SECRET_COMMANDS = [
+    f"curl -sS -H 'Authorization: Bearer {CANARY}' http://127.0.0.1:1/",
+    f"export GITHUB_TOKEN={CANARY} && no-such-program",
+    "mysql --password=hunter2hunter2 -e 'select 1' && true",
+    f"cat <<E >&2; exit 3\nmachine x login ada password hunter2hunter2\n{CANARY}\nE",
+    f"{'true; ' * 160}{CANARY}; exit 3",
+]
+
+
+@pytest.mark.parametrize("command", SECRET_COMMANDS, ids=range(len(SECRET_COMMANDS)))
+async def test_a_secret_in_a_command_that_fails_never_reaches_the_wire(world: World, command: str) -> None:
+    """Through the real activities, from the model's call to the bytes that Observation and ingest get."""
+    world.answers["/chat/completions"] = Answer(body=completion("", command))
+    spec = replace(SPEC, agent="openai_chat", model="small", limits=Limits(max_turns=3), mcp_servers=())
+    await LocalRun(world.activities).run(spec)
+    asked = [one for batch in world.asked("/hints/batch") for one in batch.body["requests"]]
+    [failed] = [one for one in asked if one["trigger"] == "tool.failed"]
+    assert failed["tool_arguments"][:4] == command[:4] and len(failed["tool_arguments"]) <= 1_024
+    told = json.dumps([one.body for one in (*world.asked("/hints/batch"), *world.asked("/v1/events"))])
+    assert CANARY[:10] not in told and "hunter2" not in told
+    assert "[REDACTED:" in failed["tool_arguments"]
 
 
 async def test_an_unexpected_exception_leaves_redacted(tmp_path: Path) -> None:

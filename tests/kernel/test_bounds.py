@@ -54,10 +54,12 @@ def test_a_turn_of_many_failures_stays_small(kind: str) -> None:
         for n in range(1, 33):
             text = TEXTS[kind].replace("{n}", "abcdefghijklmnopqrstuvwxyz"[n % 26] * (turn + 1))[:4_096]
             if n % 2:
-                run.fail(f"c{n}", text, error_class="exit_nonzero", effect="uncertain")
+                called = text[::-1][:1_024]
+                run.fail(f"c{n}", text, error_class="exit_nonzero", effect="uncertain", tool_arguments=called)
         for operation in run.state.operations:
             if run.state.phase == "calling":
-                run.see(OperationFinished(run.tick(), operation.operation_id, "failed", "none", "x", text, text))
+                failed = OperationFinished(run.tick(), operation.operation_id, "failed", "none", "x", text, text)
+                run.see(replace(failed, tool_arguments=text))
         run.answer_if_asked(*(hint(f"k-{turn}-{n}", TEXTS[kind]) for n in range(8)))
     assert max(size(state) for state in run.states) < STATE_BYTES
     assert max(size(state.activation) for state in run.states) < ACTIVATION_BYTES
@@ -169,3 +171,18 @@ def test_what_goes_on_as_new_is_small_when_everything_is_full() -> None:
         run.see(QuestionAnswered(run.tick(), f"c{n}", '"\\n' * 1_300))
     assert run.state.phase == "continuing"
     assert size(run.state) < STATE_BYTES
+
+
+@pytest.mark.parametrize("text", ["x", "ж", '"'])
+def test_many_failures_put_off_with_their_calls_stay_small(text: str) -> None:
+    """Four searches put off, each with as much as is kept of its call, fit the activation part at continue-as-new."""
+    run = CoreRun(replace(SPEC, limits=Limits(activations_per_turn=1, turns_per_workflow=1)))
+    names = ["alpha", "bravo", "charlie", "delta", "echo"]
+    run.reply(*["shell"] * len(names))
+    for n, name in enumerate(names, 1):
+        run.fail(f"c{n}", f"fatal: {name} " + text * 4_000, tool_arguments=f"make {name} " + text * 1_000)
+    run.answer()
+    assert run.state.phase == "continuing" and len(run.state.activation.deferred) == DEFERRED_LIMIT
+    assert size(run.state.activation) < ACTIVATION_BYTES and size(run.state) < STATE_BYTES
+    assert from_json(RunState, to_json(run.state)) == run.state
+    assert [one.tool_arguments.split()[1] for one in run.state.activation.deferred] == names[1:]

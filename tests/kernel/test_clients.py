@@ -29,6 +29,7 @@ REQUESTS = tuple(
         activation_tokens=400,
         run_tokens=1600,
         hint_limit=2,
+        tool_arguments="git status" if number == 1 else "",
     )
     for number in (1, 2)
 )
@@ -79,6 +80,7 @@ async def test_one_call_answers_all_activations() -> None:
     assert first["budget"] == {"activation_tokens": 400, "run_tokens": 1600, "hint_limit": 2}
     assert (first["activation_source_id"], first["issued_knowledge_ids"]) == ("r:7", ["k-9"])
     assert "mcp_server" not in first and "team_root" not in first
+    assert [one.get("tool_arguments") for one in request.body["requests"]] == ["git status", None]
     assert [answer.result for answer in answers] == ["success", "empty"]
     [hint] = answers[0].hints
     assert (hint.hint_id, hint.knowledge_id, hint.revision, hint.caution) == ("r:a1:h1", "k-1", 3, "")

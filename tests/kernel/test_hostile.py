@@ -230,8 +230,8 @@ def test_two_tools_never_share_a_name() -> None:
 def test_what_the_api_cannot_keep_is_not_sent() -> None:
     """A NUL or half a surrogate pair in a tool's text costs no search."""
     request = HintRequest("r-1:a1", "tool.failed", "r-1:7", "r-1", "", "agent", None, "t\0", tool_result="a\0b \ud83d")
-    sent = request_to_json(request)
-    assert (sent["query"], sent["tool_result"]) == ("t\ufffd", "a\ufffdb ?")
+    sent = request_to_json(replace(request, tool_arguments="c\0 \ud83d"))
+    assert (sent["query"], sent["tool_result"], sent["tool_arguments"]) == ("t\ufffd", "a\ufffdb ?", "c\ufffd ?")
 
 
 @pytest.mark.parametrize("reason", ["unknown_agent", "model_not_named"])

@@ -105,12 +105,14 @@ def test_an_operation_fires_on_its_real_outcome_once(reports: int) -> None:
     operation = started(run)
     assert run.state.phase == "calling" and not told(run, "activation.requested")
     for _ in range(reports):
-        run.see(ended(run, operation, diagnostic="fatal: no -lz", error_class="link", effect="uncertain"))
+        failed = ended(run, operation, diagnostic="fatal: no -lz", error_class="link", effect="uncertain")
+        run.see(replace(failed, tool_arguments="make all"))
     run.reply("sql")
     run.finish("c1")
     (request,) = run.fetch().requests
-    failed = next(event for event in run.reported() if event.type == "operation.failed")
-    assert (request.trigger, request.tool, request.source_event_id) == ("tool.failed", "build", failed.event_id)
+    reported = next(event for event in run.reported() if event.type == "operation.failed")
+    assert (request.trigger, request.tool, request.source_event_id) == ("tool.failed", "build", reported.event_id)
+    assert request.tool_arguments == "make all"
     (told_model,) = [append.message for append in run.state.appends if append.message.origin == "operation"]
     assert told_model.role == "context"
     assert f"{operation} of build ended: failed, link. Its effect is uncertain. It may have" in told_model.text
@@ -137,10 +139,11 @@ def test_an_operation_outlives_continue_as_new() -> None:
     assert run.state.phase == "continuing"
     run.state = from_json(RunState, to_json(run.state))
     run.see(Resumed(run.tick()))
-    run.see(ended(run, operation, diagnostic="fatal: no -lz"))
+    run.see(ended(run, operation, diagnostic="fatal: no -lz", tool_arguments="make all"))
     run.reply("sql")
     run.finish("c1")
-    assert [request.tool_result for request in run.fetch().requests] == ["fatal: no -lz"]
+    (request,) = run.fetch().requests
+    assert (request.tool_result, request.tool_arguments) == ("fatal: no -lz", "make all")
 
 
 def test_an_unknown_operation_changes_nothing() -> None:
