@@ -12,7 +12,8 @@ from contract.redaction import redact
 from knowledge.drafts import parse_draft
 
 CORPORA = Path(__file__).resolve().parents[2] / "knowledge" / "evaluation" / "corpora"
-ANSWERED = ("thefuck", "ruff", "noisy", "russian")
+ANSWERED = ("thefuck", "ruff", "noisy", "russian", "tasks")
+WITHOUT_ANSWER = ("unanswerable", "tasks_unanswerable")
 OUTPUT_LIMIT = 8_192
 SHORTEST_LOG = 6_000
 # Rules of the recording that the README of the package does not name: no item can be made for them.
@@ -30,9 +31,9 @@ def file_names(ending: str) -> list[str]:
 
 
 def test_every_data_set_is_there():
-    """Four data sets with items and one of queries that nothing answers; no file beside them."""
+    """Five data sets with items and two of queries that nothing answers; no file beside them."""
     assert file_names("items") == sorted(f"{name}.items.jsonl" for name in ANSWERED)
-    assert file_names("pairs") == sorted(f"{name}.pairs.jsonl" for name in (*ANSWERED, "unanswerable"))
+    assert file_names("pairs") == sorted(f"{name}.pairs.jsonl" for name in (*ANSWERED, *WITHOUT_ANSWER))
 
 
 @pytest.mark.parametrize("name", file_names("items"))
@@ -58,7 +59,7 @@ def test_every_query_names_an_item_of_its_data_set(name):
 
 def test_queries_without_an_answer_name_none_and_occur_once():
     """A query counted twice would weigh double in what silence is worth."""
-    queries = rows("unanswerable.pairs.jsonl")
+    queries = [row for name in WITHOUT_ANSWER for row in rows(f"{name}.pairs.jsonl")]
     assert {row["rule"] for row in queries} == {None}
     assert len({(row["command"], row["output"]) for row in queries}) == len(queries)
 
@@ -111,11 +112,52 @@ def test_items_of_ruff_do_not_give_the_answer_away():
     assert holding == HOLDING_THE_MESSAGE
 
 
+@pytest.mark.parametrize("name", ["tasks", "tasks_unanswerable"])
+def test_tasks_are_texts_of_a_size_people_give(name):
+    """A task is what is asked before anything was done; it holds no secret and no line break."""
+    queries = rows(f"{name}.pairs.jsonl")
+    assert {(row["output"], row["group"]) for row in queries} == {("", "task")}
+    assert all(5 <= len(row["command"].split()) <= 60 for row in queries)
+    assert [row["command"] for row in queries if redact(row["command"])[1] or "\n" in row["command"]] == []
+
+
+def test_each_task_has_a_rule_of_its_own_and_is_no_copy_of_it():
+    """No rule answers two tasks, and no four words in a row stand in both."""
+    rules = {row["knowledge_id"]: row for row in rows("tasks.items.jsonl")}
+    queries = rows("tasks.pairs.jsonl")
+    assert len({row["rule"] for row in queries}) == len(queries)
+    for row in queries:
+        rule = rules[row["rule"]]
+        assert runs_of_words(row["command"]) & runs_of_words(f"{rule['proposition']} {rule.get('why', '')}") == set()
+
+
+def runs_of_words(text: str, length: int = 4) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", text.lower())
+    return {tuple(words[at : at + length]) for at in range(len(words) - length + 1)}
+
+
+def test_rules_that_answer_tasks_do_not_differ_in_form_from_the_others():
+    """Neither reasons, topics nor triggers give away which rules are asked for."""
+    answering = {row["rule"] for row in rows("tasks.pairs.jsonl")}
+    items = rows("tasks.items.jsonl")
+    for kind in (True, False):
+        of_kind = [row for row in items if (row["knowledge_id"] in answering) is kind]
+        assert {row.get("trigger", "") for row in of_kind} == {"", "task.priming"}
+        assert 0.45 < sum("why" in row for row in of_kind) / len(of_kind) < 0.55
+        assert 0.45 < sum("trigger" in row for row in of_kind) / len(of_kind) < 0.55
+        assert 0.3 < sum("topics" in row or "entities" in row for row in of_kind) / len(of_kind) < 0.37
+
+
+def test_a_third_of_the_tasks_without_an_answer_is_near_the_rules():
+    """Silence is judged where it is hard, too."""
+    assert Counter(row["near"] for row in rows("tasks_unanswerable.pairs.jsonl")) == {True: 20, False: 40}
+
+
 def test_counts_are_as_the_readme_states():
     """The table of the README is true."""
     readme = (CORPORA / "README.md").read_text(encoding="utf-8")
     stated = re.findall(r"^\| (\w+) \| (\d+|none) \| (\d+) \|", readme, flags=re.MULTILINE)
-    assert [name for name, _, _ in stated] == [*ANSWERED, "unanswerable"]
+    assert [name for name, _, _ in stated] == [*ANSWERED, *WITHOUT_ANSWER]
     for name, items, pairs in stated:
         assert len(rows(f"{name}.pairs.jsonl")) == int(pairs)
         if items != "none":
