@@ -37,7 +37,8 @@ class Asked:
     """What a query says.
 
     `weights`: term -> weight; `words`: term -> the word as it was written; `row`: the terms of what happened in order,
-    `places`: term -> where in the row; `texts`: what to embed, whose sum says it.
+    `places`: term -> where in the row; `texts`: what to embed, whose sum says it;
+    `is_task`: no output is given, what is asked is to be done.
     """
 
     weights: Mapping[str, float]
@@ -50,6 +51,7 @@ class Asked:
     codes: tuple[str, ...]
     server: str
     texts: tuple[str, ...]
+    is_task: bool = False
 
     def holds(self, phrase: Sequence[str]) -> bool:
         """Return whether the terms of a phrase stand in what happened, in a row."""
@@ -79,10 +81,11 @@ def ask(query: HintQuery) -> Asked:
         places=_places(row),
         names=frozenset(names),
         topics=topics,
-        prints=frozenset(one for text in (said, *lines) for one in prints_of(text)),
+        prints=frozenset((*prints_of(said), *(one for line in lines for one in prints_of(line, is_all=False)))),
         codes=tuple(codes_of(said)),
         server="",
         texts=_texts(telling, beside),
+        is_task=not query.tool_result.strip(),
     )
 
 

@@ -27,7 +27,12 @@ def search(project_id: int, query: HintQuery, *, gated: bool = True) -> Findings
     numbers = {
         one.item_id: one
         for one in scored(
-            found.terms, found.bags, found.cosines, by_meaning=found.by_meaning, known_script=found.known_script
+            found.terms,
+            found.bags,
+            found.cosines,
+            by_meaning=found.by_meaning,
+            known_script=found.known_script,
+            is_task=asked.is_task,
         )
     }
     items = candidates.load_by_pk(_worth_judging(found, numbers))

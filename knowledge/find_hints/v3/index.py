@@ -19,10 +19,27 @@ from knowledge.find_hints.v3.words import terms
 WHY_WEIGHT: Final = 0.5  # of a term in the reasons given for a rule, beside 1 in the rule itself
 KEY_LIMIT: Final = 200  # code points of a key; an index entry must stay short
 CODES_LIMIT: Final = 20  # error codes read of one text
+_MASK: Final = re.compile(r"<\w{1,20}>")  # what a fingerprint has in the place of ids, times and numbers
 _UNSTORABLE: Final = re.compile(r"[\x00\ud800-\udfff]")  # what PostgreSQL takes for no text
 # Letters, then at least three digits: E501, TS2304, ORA-00942; or the name of an errno.
 _CODE: Final = re.compile(r"(?<![\w\-/.])(?:[A-Z]{1,6}-?\d{3,6}|E(?:[A-Z]{4,14}))(?![\w\-])")
-_NO_CODES: Final = frozenset(("ERROR", "ERRORS", "EVERY", "EMPTY", "EXIT", "EITHER", "ENTER", "EVENT", "EXAMPLE"))
+# Hashes, ciphers, standards, encodings and time zones look like codes, and stand in outputs of all kinds.
+_NO_CODE: Final = re.compile(r"(?:SHA|AES|DES|RSA|ED|RFC|ISO|IEC|IEEE|CP|GB|X|H|UTC|GMT)-?\d+")
+# Names of errno and of npm; EXISTS, EXPLAIN and the like are words.
+_ERRNOS: Final = frozenset(
+    """
+    EACCES EADDRINUSE EADDRNOTAVAIL EAFNOSUPPORT EAGAIN EALREADY EBADF EBADMSG EBUSY ECANCELED ECANCELLED ECHILD
+    ECONNABORTED ECONNREFUSED ECONNRESET EDEADLK EDEADLOCK EDESTADDRREQ EDQUOT EEXIST EFAULT EFBIG EHOSTDOWN
+    EHOSTUNREACH EILSEQ EINPROGRESS EINTR EINVAL EISCONN EISDIR EKEYEXPIRED EKEYREJECTED EKEYREVOKED ELOOP EMFILE EMLINK
+    EMSGSIZE ENAMETOOLONG ENETDOWN ENETRESET ENETUNREACH ENFILE ENOBUFS ENODATA ENODEV ENOENT ENOEXEC ENOKEY ENOLCK
+    ENOMEDIUM ENOMEM ENONET ENOPKG ENOPROTOOPT ENOSPC ENOSYS ENOTBLK ENOTCONN ENOTDIR ENOTEMPTY ENOTFOUND ENOTSOCK
+    ENOTSUP ENOTTY ENXIO EOPNOTSUPP EOVERFLOW EOWNERDEAD EPERM EPFNOSUPPORT EPIPE EPROTO EPROTONOSUPPORT EPROTOTYPE
+    ERANGE EREMOTEIO ERESTART EROFS ESHUTDOWN ESOCKETTIMEDOUT ESPIPE ESRCH ESTALE ETIMEDOUT ETXTBSY EUCLEAN EUSERS
+    EWOULDBLOCK EXDEV EBADENGINE EBADPLATFORM EINTEGRITY EINVALIDTAGNAME EJSONPARSE ELIFECYCLE EMISSINGARG ENEEDAUTH
+    ENOAUDIT ENOLOCK ENOSELF ENOVERSIONS ENOWORKSPACES EPUBLISHCONFLICT ERESOLVE ETARGET EUNSUPPORTEDPROTOCOL EUSAGE
+    EWORKSPACESCONFIG
+    """.split()  # noqa: SIM905 - a column of a hundred quoted names would be read by nobody
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +99,25 @@ def name_of(name: str) -> str:
     return " ".join(terms(name)) or _UNSTORABLE.sub("\ufffd", name.strip().lower())
 
 
-def prints_of(text: str) -> Iterable[str]:
-    """Return the fingerprint of a text as a short digest; of an empty one none."""
+def prints_of(text: str, *, is_all: bool = True) -> Iterable[str]:
+    """Return the fingerprint of a text as a short digest; none where it says nothing that could be recognised.
+
+    One word says something where it is all that was printed (`Killed`), not as a line among others; masks never do.
+    """
     exact = fingerprint(text).exact
-    if exact:
+    n_terms = len(set(terms(_MASK.sub(" ", exact))))
+    if n_terms >= (1 if is_all and "\n" not in text.strip() else 2):
         yield hashlib.sha256(exact.encode("utf-8", "replace")).hexdigest()[:24]
 
 
 def codes_of(text: str) -> list[str]:
     """Return the error codes of a text, each once."""
     found = dict.fromkeys(match[0] for match in _CODE.finditer(text))
-    return [code for code in found if code not in _NO_CODES][:CODES_LIMIT]
+    return [code for code in found if _is_code(code)][:CODES_LIMIT]
+
+
+def _is_code(found: str) -> bool:
+    return found in _ERRNOS if found.isalpha() else not _NO_CODE.fullmatch(found)
 
 
 def keyed(project_id: int, keys: Iterable[str]) -> tuple[str, ...]:

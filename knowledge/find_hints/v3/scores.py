@@ -23,6 +23,8 @@ GATE: Final = 0.5
 WITH_MEANING: Final = (-5.75, 7.36, 2.61)
 # The constant, what the logarithm of the worth shared counts, what the share of the query's worth counts.
 TERMS_ONLY: Final = (-7.03, 5.25, 2.96)
+# A task shares less with the rule that helps than a failure does: it counts so much more, by a corpus of tasks.
+OF_A_TASK: Final = 1.7
 # In a script that the embedding model does not know, words are all there is, and few of them are shared by chance.
 TERMS_OF_ANOTHER_SCRIPT: Final = (-6.18, 5.25, 2.96)
 
@@ -91,24 +93,29 @@ def scored(
     *,
     by_meaning: bool,
     known_script: bool = True,
+    is_task: bool = False,
 ) -> list[Scored]:
-    """Return the numbers of each candidate. `by_meaning`: the query has a vector; `known_script`: it could have one."""
+    """Return the numbers of each candidate.
+
+    `by_meaning`: the query has a vector; `known_script`: it could have one; `is_task`: it tells no failure.
+    """
     matched = {item_id: terms.matched(bag) for item_id, bag in bags.items()}
     best = max((lexical for lexical, *_ in matched.values()), default=0.0) or 1.0
     found = []
     by_terms = TERMS_ONLY if known_script else TERMS_OF_ANOTHER_SCRIPT
+    more = OF_A_TASK if is_task else 0.0
     for item_id, (lexical, share, overlap, shared) in matched.items():
         cosine = cosines.get(item_id) if by_meaning else None
         relative = lexical / best
         meaning = UNREAD * relative if cosine is None else cosine
         score = LEXICAL * relative + (1 - LEXICAL) * meaning if by_meaning else relative
         if cosine is None:
-            confidence = _logistic(by_terms, math.log1p(lexical), share)
+            confidence = _logistic(by_terms, math.log1p(lexical), share, more)
         else:
-            confidence = _logistic(WITH_MEANING, cosine, overlap)
+            confidence = _logistic(WITH_MEANING, cosine, overlap, more)
         found.append(Scored(item_id, lexical, share, overlap, cosine, round(score, 6), confidence, shared))
     return found
 
 
-def _logistic(factors: tuple[float, float, float], one: float, other: float) -> float:
-    return round(1 / (1 + math.exp(-(factors[0] + factors[1] * one + factors[2] * other))), 6)
+def _logistic(factors: tuple[float, float, float], one: float, other: float, more: float) -> float:
+    return round(1 / (1 + math.exp(-(factors[0] + factors[1] * one + factors[2] * other + more))), 6)

@@ -108,8 +108,9 @@ def judge(query: HintQuery, matches: Sequence[Match], gate: float) -> tuple[Find
     """Walk down the ranking, say of each candidate whether it is offered or why not; the offered come first."""
     offered: list[Match] = []
     held: list[tuple[Match, str]] = []
+    skills = frozenset(name_of(skill) for skill in query.active_skills if skill.strip())
     for one in sorted(matches, key=_order):
-        reason = _own_reason(query, one.item)
+        reason = _own_reason(query, one.item, skills)
         if not reason and one.confidence < gate:
             reason = "gate"
         reason = reason or _relative_reason(one.item, [other.item for other in offered])
@@ -143,9 +144,8 @@ def _numbers(one: Match) -> dict[str, float]:
     return found if numbers.cosine is None else {**found, "cosine": round(numbers.cosine, 4)}
 
 
-def _own_reason(query: HintQuery, item: ItemView) -> str:
+def _own_reason(query: HintQuery, item: ItemView, skills: frozenset[str]) -> str:
     """Return why an item cannot be offered whatever else was found, or an empty string."""
-    skills = {name_of(skill) for skill in query.active_skills if skill.strip()}
     checks = (
         (item.knowledge_id in query.issued, "already_issued"),
         (item.knowledge_id in query.offered_before, "offered_in_batch"),
