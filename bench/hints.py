@@ -146,6 +146,7 @@ def calls(stack: HintsStack, asked: Sequence[Failure], n_requests: int, rounds: 
         n_senders = number % 2 + 1
         chosen = (asked * 2)[start : start + n_requests]  # others each time: a server keeps vectors of what was asked
         points.append(_point(stack, url, plan(chosen, f"{tag} {number}", n_senders)))
+        _tell(_point_line(points[-1]))
     after = stack.web_processes()
     return {
         "first_call_ms": round(max(first.latencies, default=0.0) * 1e3),
@@ -164,6 +165,11 @@ def _point(stack: HintsStack, url: str, bodies: Any) -> Figures:
     cpu = {part: round(seconds / sent.n_items * 1e3, 1) for part, seconds in watch.cpu_seconds.items()}
     return {"senders": len(bodies), "n": sent.n_items, **percentiles(sent.latencies), "load_average": load,
             "cpu_ms_each": {part: value for part, value in cpu.items() if value >= 0.1}}  # fmt: skip
+
+
+def _tell(line: str) -> None:
+    """Say at once what was measured: a whole run takes long."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def _load() -> float:
@@ -185,14 +191,14 @@ def figure_lines(report: Figures) -> Iterator[str]:
         mib = f"{found['web_mib_before']} -> {found['web_mib']}"
         yield f"{name}: first call {found['first_call_ms']} ms; web MiB (RSS, PSS) {mib}"
         for one in found["points"]:
-            yield (
-                f"  {one['senders']} senders, {one['n']} calls: ms p50 {one['p50']} p95 {one['p95']} p99 {one['p99']}"
-                f"  CPU ms each {one['cpu_ms_each']}  load average {one['load_average']}"
-            )
+            yield _point_line(one)
     for name in ("parts, with meaning", "parts, by words alone"):
         yield f"{name}, in process:"
         for part, one in report[name].items():
-            yield f"  {part:24} p50 {one['p50']:7.1f}  p95 {one['p95']:7.1f} ms  {one['share']:6.1%}  in {one['n']}"
+            yield (
+                f"  {part:24} work p50 {one['busy']['p50']:6.1f} p95 {one['busy']['p95']:6.1f} ms {one['share']:6.1%}"
+                f"  by the clock p50 {one['p50']:6.1f} p95 {one['p95']:6.1f}  in {one['n']}"
+            )
     beside = report["plain full-text search"]
     for name, one in beside.items():
         ratios = [min(point[part] for point in report["with meaning"]["points"]) / one[part] for part in ("p50", "p95")]
@@ -203,6 +209,13 @@ def figure_lines(report: Figures) -> Iterator[str]:
     for name, one in report["recall"].items():
         yield f"ten nearest found by the approximate index, {name}: {one}"
     yield f"load average at the end {report['load_average']}"
+
+
+def _point_line(one: Figures) -> str:
+    return (
+        f"  {one['senders']} senders, {one['n']} calls: ms p50 {one['p50']} p95 {one['p95']} p99 {one['p99']}"
+        f"  CPU ms each {one['cpu_ms_each']}  load average {one['load_average']}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """Measures what one answer consists of, in process: preparing, embedding, each statement, keeping and reporting.
 
-The rest of a call over HTTP (accepting, checking the key, JSON) is what its time has over this one's.
+The rest of a call over HTTP (accepting, checking the key, JSON) is what its time has over this one's. Beside time by
+the clock stands the work: processor seconds of this thread and of its connection's server process, which tell the same
+whether the machine is busy or not.
 """
 
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -36,7 +39,28 @@ STATEMENTS = {
 }
 RECALL_OF = 10
 
-Times = dict[str, list[float]]
+Seconds = tuple[float, float]  # by the clock, and of a processor: ours and that of the connection's server process
+
+
+def _now() -> Seconds:
+    """Return both clocks. The second hardly grows while others have the processors."""
+    server = Path(f"/proc/{connection.connection.info.backend_pid}/schedstat").read_text().split()
+    return time.perf_counter(), time.thread_time() + int(server[0]) / 1e9
+
+
+def _timed(call: Callable[[], Any]) -> tuple[Any, Seconds]:
+    started = _now()
+    found = call()
+    return found, _less(_now(), started)
+
+
+def _less(one: Seconds, *others: Seconds) -> Seconds:
+    return one[0] - sum(other[0] for other in others), one[1] - sum(other[1] for other in others)
+
+
+def _add(times: dict[str, Seconds], name: str, took: Seconds) -> None:
+    before = times.get(name, (0.0, 0.0))
+    times[name] = before[0] + took[0], before[1] + took[1]
 
 
 def _queries(asked: Sequence[Failure], tag: str) -> list[HintQuery]:
@@ -44,57 +68,26 @@ def _queries(asked: Sequence[Failure], tag: str) -> list[HintQuery]:
 
 
 @contextmanager
-def _statements(times: dict[str, float]) -> Iterator[None]:
+def _statements(times: dict[str, Seconds]) -> Iterator[None]:
     """Add up the seconds of each statement by its name."""
 
     def watch(execute: Callable[..., Any], statement: str, values: Any, many: bool, context: Any) -> Any:
-        started = time.perf_counter()
-        try:
-            return execute(statement, values, many, context)
-        finally:
-            name = next((name for name, part in STATEMENTS.items() if part in statement), "other SQL")
-            times[name] = times.get(name, 0.0) + time.perf_counter() - started
+        found, took = _timed(lambda: execute(statement, values, many, context))
+        _add(times, next((name for name, part in STATEMENTS.items() if part in statement), "other SQL"), took)
+        return found
 
     with connection.execute_wrapper(watch):
         yield
 
 
-def measured(project: Project, asked: Sequence[Failure], tag: str, *, by_meaning: bool) -> dict[str, Any]:
-    """Return p50 and p95 in milliseconds of each part, and each part's share of the whole answer's time."""
-    settings.HINTS_EMBEDDINGS = by_meaning
-    times: Times = defaultdict(list)
-    answer_each(project, _queries(asked[:1], f"{tag}-warm"))
-    for query in _queries(asked, tag):
-        for name, seconds in _parts(project, query).items():
-            times[name].append(seconds)
-    n = len(asked)
-    whole = sum(times["whole answer"])
-    return {
-        name: {**percentiles([*took, *[0.0] * (n - len(took))]), "share": round(sum(took) / whole, 3), "n": len(took)}
-        for name, took in times.items()
-    }
-
-
-def _parts(project: Project, query: HintQuery) -> dict[str, float]:
-    """Return the seconds of each part. The answer comes after the search and finds the query's vector made already."""
-    prepared = _timed(lambda: ask(query))[1]
-    inside: dict[str, float] = {}
-    with _statements(inside), _embedding(inside):
-        searched = _timed(lambda: find_hints(project.pk, query, settings.HINTS_ALGORITHM))[1]
-    embedded = inside.get("embedding", 0.0)
-    answered = _timed(lambda: answer_each(project, [query]))[1] + embedded
-    rest = searched - prepared - sum(inside.values())
-    parts = {"preparing": prepared, **inside, "judging, in Python": rest}
-    return {**parts, "search": searched, "keeping and reporting": answered - searched, "whole answer": answered}
-
-
 @contextmanager
-def _embedding(times: dict[str, float]) -> Iterator[None]:
+def _embedding(times: dict[str, Seconds]) -> Iterator[None]:
     """Add up the seconds of the embedding model."""
     embed_all = embeddings.embed_all
 
     def watched(*given: Any) -> Any:
-        found, times["embedding"] = _timed(lambda: embed_all(*given))
+        found, took = _timed(lambda: embed_all(*given))
+        _add(times, "embedding", took)
         return found
 
     embeddings.embed_all = watched
@@ -104,10 +97,45 @@ def _embedding(times: dict[str, float]) -> Iterator[None]:
         embeddings.embed_all = embed_all
 
 
-def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    started = time.perf_counter()
-    found = call()
-    return found, time.perf_counter() - started
+def measured(project: Project, asked: Sequence[Failure], tag: str, *, by_meaning: bool) -> dict[str, Any]:
+    """Return p50 and p95 in milliseconds of each part by both clocks, and its share of the whole answer's work."""
+    settings.HINTS_EMBEDDINGS = by_meaning
+    times: dict[str, list[Seconds]] = defaultdict(list)
+    answer_each(project, _queries(asked[:1], f"{tag} warm"))
+    for query in _queries(asked, tag):
+        for name, took in _parts(project, query).items():
+            times[name].append(took)
+    whole = sum(busy for _, busy in times["whole answer"])
+    return {name: _told(took, len(asked), whole) for name, took in times.items()}
+
+
+def _told(took: Sequence[Seconds], n_asked: int, whole: float) -> dict[str, Any]:
+    nothing = [0.0] * (n_asked - len(took))  # a part that a query did without took it no time
+    busy = [one for _, one in took]
+    return {
+        **percentiles([*(one for one, _ in took), *nothing]),
+        "busy": percentiles([*busy, *nothing]),
+        "share": round(sum(busy) / whole, 3),
+        "n": len(took),
+    }
+
+
+def _parts(project: Project, query: HintQuery) -> dict[str, Seconds]:
+    """Return the seconds of each part. The answer comes after the search and finds the query's vector made already."""
+    inside: dict[str, Seconds] = {}
+    prepared = _timed(lambda: ask(query))[1]
+    with _statements(inside), _embedding(inside):
+        searched = _timed(lambda: find_hints(project.pk, query, settings.HINTS_ALGORITHM))[1]
+    answered = _timed(lambda: answer_each(project, [query]))[1]
+    _add(parts := {"whole answer": answered}, "whole answer", inside.get("embedding", (0.0, 0.0)))
+    return {
+        "preparing": prepared,
+        **inside,
+        "judging, in Python": _less(searched, prepared, *inside.values()),
+        "search": searched,
+        "keeping and reporting": _less(parts["whole answer"], searched),
+        **parts,
+    }
 
 
 def recall(project_id: int, asked: Sequence[Failure]) -> dict[str, Any]:
@@ -122,13 +150,13 @@ def recall(project_id: int, asked: Sequence[Failure]) -> dict[str, Any]:
             continue
         vector = legs._vector_of(texts)
         exact, took = _timed(lambda vector=vector: _nearest(project_id, vector, legs._ALL_NEAREST))
-        exactly.append(took)
+        exactly.append(took[1])
         near, took = _timed(lambda vector=vector: _nearest(project_id, vector, legs._INDEXED_NEAREST))
-        nearly.append(took)
+        nearly.append(took[1])
         shares.append(len(set(exact[:RECALL_OF]) & set(near)) / RECALL_OF)
     return {
         "mean": round(sum(shares) / len(shares), 3), "median": median(shares), "lowest": min(shares), "n": len(shares),
-        "exact_ms": percentiles(exactly), "approximate_ms": percentiles(nearly),
+        "exact_busy_ms": percentiles(exactly), "approximate_busy_ms": percentiles(nearly),
     }  # fmt: skip
 
 
