@@ -14,6 +14,7 @@ from typing import Final
 
 from contract.fingerprint import fingerprint
 from knowledge.find_hints.findings import ItemView
+from knowledge.find_hints.v2 import COMMON
 from knowledge.find_hints.v3.words import terms
 
 WHY_WEIGHT: Final = 0.5  # of a term in the reasons given for a rule, beside 1 in the rule itself
@@ -40,6 +41,9 @@ _ERRNOS: Final = frozenset(
     EWORKSPACESCONFIG
     """.split()  # noqa: SIM905 - a column of a hundred quoted names would be read by nobody
 )
+
+
+_HUMPS: Final = re.compile(r"(?:\w+\.)*[A-Z][a-z0-9]+(?:[A-Z]+[a-z0-9]*)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,20 @@ def text_of(item: ItemView) -> str:
 def phrases_of(item: ItemView) -> Iterable[tuple[str, ...]]:
     """Return the terms of each text of an item that says something when it stands whole in what happened."""
     for text in (*item.entities, *item.error_examples):
-        found = tuple(terms(text))
-        if len(found) >= 2:
+        found = phrase_of(text)
+        if found:
             yield found
+
+
+def phrase_of(text: str) -> tuple[str, ...]:
+    """Return the terms of a text that says something when it stands whole; none of `exit code` or `node_modules`.
+
+    That is two words or more, not all of them such as stand in every second diagnostic; of single words the names of
+    errors, which are written in humps (`UndefinedTable`).
+    """
+    found = tuple(terms(text))
+    several = len(text.split()) > 1 and not COMMON.issuperset(word.lower() for word in text.split())
+    return found if len(found) >= 2 and (several or _HUMPS.fullmatch(text.strip())) else ()
 
 
 def start_of(phrase: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from knowledge.find_hints.findings import Finding, HintQuery, ItemView
 from knowledge.find_hints.v3.asked import Asked
-from knowledge.find_hints.v3.index import codes_of, name_of, prints_of, servers_of
+from knowledge.find_hints.v3.index import codes_of, name_of, phrase_of, prints_of, servers_of
 from knowledge.find_hints.v3.scores import Scored
 from knowledge.find_hints.v3.words import terms
 
@@ -86,14 +86,10 @@ def _names(asked: Asked, item: ItemView) -> list[str]:
 
 
 def _phrases(asked: Asked, item: ItemView) -> list[str]:
-    whole = [f"entity:{name}" for name in item.entities if _stands_whole(asked, tuple(terms(name)))]
-    if any(_stands_whole(asked, tuple(terms(example))) for example in item.error_examples):
+    whole = [f"entity:{name}" for name in item.entities if asked.holds(phrase_of(name))]
+    if any(asked.holds(phrase_of(example)) for example in item.error_examples):
         whole.append("phrase:error example")
     return whole
-
-
-def _stands_whole(asked: Asked, phrase: tuple[str, ...]) -> bool:
-    return len(phrase) >= 2 and asked.holds(phrase)
 
 
 def in_its_place(retired: Match, other: ItemView, found: Match | None) -> Match:

@@ -1,0 +1,114 @@
+"""Hints under attack: texts and items that make a search offer what does not fit, lose what does, or take long."""
+
+import pytest
+
+from ingest.models import Project
+from knowledge.find_hints import find_hints
+from knowledge.find_hints.findings import Findings, HintQuery
+from knowledge.find_hints.v3 import engine, verdicts
+from knowledge.find_hints.v3.index import codes_of, name_of, prints_of
+from tests.knowledge.asking import add_item, make_project
+
+pytestmark = pytest.mark.django_db
+
+ELSE = "Water the office plants on Fridays."  # a rule that no failure is about
+
+
+def search(project: Project, text: str = "", **fields: object) -> Findings:
+    asked = {"trigger": "tool.failed", "tool": "shell", "error_class": "exit_nonzero", **fields}
+    return find_hints(project.pk, HintQuery("r-1", "r-1:a1", tool_result=text, **asked), engine.VERSION)  # type: ignore[arg-type]
+
+
+def offered(findings: Findings) -> list[str]:
+    return [finding.item.knowledge_id for finding in findings.offered]
+
+
+@pytest.mark.parametrize(
+    ("example", "output"),
+    [
+        ("1", "counted\n2\n3\n"),
+        ("FAILED", "collected 3\nFAILED\n1 of 3"),
+        ("}", "{\n}\n"),
+        ("2026-11-30 10:00:00", "started\n2025-01-02 11:22:33\nended"),
+        ("/tmp/project", "looked into\n/srv/project\nand left"),
+    ],
+)
+def test_an_error_example_that_says_nothing_matches_no_line(example: str, output: str) -> None:
+    """A number, a bracket, a time, a path or one word is no error that would be recognised in any line of an output."""
+    project = make_project("says-nothing")
+    add_item(project, "plants", proposition=ELSE, error_examples=(example,))
+    found = search(project, output)
+    assert offered(found) == []
+    assert not any("fingerprint:" in reason for one in found.candidates for reason in one.matched_by)
+
+
+def test_an_error_of_one_word_is_recognised_when_it_is_all_that_was_printed() -> None:
+    """`Killed` says something alone, and nothing as a line among others; a number says nothing in either case."""
+    project = make_project("one-word")
+    add_item(project, "out-of-memory", proposition="Give the job more memory.", error_examples=("Killed", "137"))
+    assert offered(search(project, "Killed\n")) == ["out-of-memory"]
+    assert "fingerprint:error example" in search(project, "Killed\n").candidates[0].matched_by
+    assert offered(search(project, "42")) == []
+    lines = search(project, "Players:\nKilled\nDied\n").candidates
+    assert not any("fingerprint:" in reason for one in lines for reason in one.matched_by)
+
+
+def test_a_line_that_says_something_is_recognised_among_others() -> None:
+    """Also with other names of paths and numbers in it."""
+    project = make_project("says-something")
+    add_item(project, "archive", proposition=ELSE, error_examples=("gzip: /tmp/a/1.gz: not in gzip format",))
+    found = search(project, "start of the log\ngzip: /srv/b/1.gz: not in gzip format\nthe end of it")
+    assert offered(found) == ["archive"] and found.candidates[0].matched_by[0] == "fingerprint:error example"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE IF NOT EXISTS t (a int)",
+        "EXPLAIN EXECUTE a; CREATE EXTENSION b; EXCEPT ENABLE EXTERNAL",
+        "SHA256 SHA-512 AES128 ED25519 RFC2119 ISO8859 ISO-8859 CP1251 X509 GMT-0300 UTC-0500 GB18030",
+        "ERROR EXCEPTION ENVIRONMENT EVALUATION EXPECTED ENDPOINT ENTITY ENOUGH",
+        "UTF8 E2E HTTP 404 S3 V8",
+    ],
+)
+def test_words_in_capitals_and_names_of_standards_are_no_error_codes(text: str) -> None:
+    """They stand in outputs of all kinds; as a code they would be an exact match of every one."""
+    assert codes_of(text) == []
+
+
+def test_error_codes_stay_codes() -> None:
+    """Names of errno, of package managers, of compilers, linters and databases."""
+    text = "ENOENT EACCES: EADDRINUSE, ECONNREFUSED ERESOLVE EUSAGE error[E0382] TS2304 ORA-00942 F401 SC2086 LNK2019"
+    assert codes_of(text) == text.replace("error[", "").replace("]", "").replace(":", "").replace(",", "").split()
+
+
+def test_a_keyword_in_an_error_example_is_no_exact_match() -> None:
+    """`EXISTS` in an example would otherwise be found in every statement that has it, with full confidence."""
+    project = make_project("keyword")
+    add_item(project, "reserved-word", proposition=ELSE, error_examples=('syntax error at or near "EXISTS"',))
+    assert offered(search(project, "CREATE TABLE IF NOT EXISTS t (a int)\nERROR: out of memory")) == []
+    assert offered(search(project, 'ERROR:  syntax error at or near "EXISTS"')) == ["reserved-word"]
+
+
+def test_skills_are_read_once_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once a candidate: with 1,000 skills that would be most of the time of a search."""
+    project = make_project("skills")
+    for number in range(20):
+        add_item(project, f"push-{number}", proposition=f"Push number {number} to origin: `git push {number}`.")
+    read: list[str] = []
+
+    def counting(name: str) -> str:
+        read.append(name)
+        return name_of(name)
+
+    monkeypatch.setattr(verdicts, "name_of", counting)
+    skills = tuple(f"skill {number}" for number in range(50))
+    found = search(project, "git push to origin failed", active_skills=skills)
+    assert len(found.candidates) >= 10
+    assert sum(name.startswith("skill ") for name in read) == len(skills)
+
+
+def test_what_is_read_of_an_example_is_bounded_by_what_it_says() -> None:
+    """Masks alone make no fingerprint."""
+    assert list(prints_of("12345")) == [] == list(prints_of("---"))
+    assert list(prints_of("Killed")) != []
