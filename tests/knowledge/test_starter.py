@@ -1,15 +1,20 @@
-"""The starter knowledge: in order, found by its own real errors, silent on what it does not know."""
+"""The starter knowledge: in order, found by its own real errors, silent on what it does not know, in every version."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
 from contract.text import estimate_tokens
+from ingest.models import Project
 from knowledge.drafts import PROPOSITION_TOKENS, ItemDraft, parse_draft
-from knowledge.find_hints import v2
+from knowledge.find_hints import find_hints, v2
 from knowledge.find_hints.findings import Findings, HintQuery, ItemView
+from knowledge.items import import_items
+from knowledge.search_rows import embed_items
+from tests.factories import make_project
 
 STARTER = Path(__file__).parents[2] / "knowledge" / "starter"
 DRAFTS = [parse_draft(json.loads(line)) for file in sorted(STARTER.glob("*.jsonl")) for line in file.open()]
@@ -64,6 +69,19 @@ def search(text: str = "", **fields: str) -> Findings:
     return v2.find(query, ITEMS, {})
 
 
+@pytest.fixture
+def starter(db: None) -> Project:
+    """A project with the starter set as it is imported; its vectors are still to be made."""
+    project = make_project("alpha")
+    import_items(project, DRAFTS, by="tester")
+    return project
+
+
+def ask_v3(project: Project, text: str, **fields: str) -> Findings:
+    query = HintQuery("r-1", "r-1:a1", fields.pop("trigger", "tool.failed"), tool_result=text, **fields)
+    return find_hints(project.pk, query, "hybrid.v3")
+
+
 def offered(findings: Findings) -> list[str]:
     return [finding.item.knowledge_id for finding in findings.offered]
 
@@ -116,4 +134,45 @@ def test_first_call_brings_practices_of_that_server_only(server: str) -> None:
     findings = search("On branch main", trigger="mcp.first_call", mcp_server=server, tool=f"{server}__any")
     found = {finding.item.mcp_server for finding in findings.offered}
     assert found == {server}
+    assert {finding.item.trigger for finding in findings.offered} == {"mcp.first_call"}
+
+
+def test_v3_finds_the_item_of_each_error_first(starter: Project) -> None:
+    """Each example is an exact match of its own item, ahead of all others and past the gate."""
+    assert embed_items(starter.pk) == len(DRAFTS)
+    missed = [
+        (knowledge_id, text)
+        for knowledge_id, server, text in EXAMPLES
+        if offered(ask_v3(starter, text, mcp_server=server, tool="shell", error_class="exit_nonzero"))[:1]
+        != [knowledge_id]
+    ]
+    assert missed == []
+
+
+@pytest.mark.parametrize("by_meaning", [True, False], ids=["vectors", "words"])
+def test_v3_offers_nothing_for_unknown_errors(starter: Project, by_meaning: bool, settings: Settings) -> None:
+    """What the set knows nothing about brings no hint, with vectors and by words alone, whatever the task was."""
+    settings.HINTS_EMBEDDINGS = by_meaning
+    assert not by_meaning or embed_items(starter.pk) == len(DRAFTS)
+    task = "Release the parser package: record its present state as version 1.0, and tell those who wait for it"
+    told = {
+        text: offered(ask_v3(starter, text, tool="shell", error_class="exit_nonzero", query=task))
+        for text in FOREIGN_ERRORS
+    }
+    assert {text: ids for text, ids in told.items() if ids} == {}
+
+
+def test_v3_finds_by_the_error_what_the_task_does_not_tell(starter: Project) -> None:
+    """The rule for the missing repository comes with the error and not with the task."""
+    task = "Release the parser package: record its present state as version 1.0."
+    assert "git-not-a-repository" not in offered(ask_v3(starter, "", trigger="task.priming", query=task))
+    error = "fatal: not a git repository (or any of the parent directories): .git"
+    assert offered(ask_v3(starter, error, query=task, tool="shell"))[:1] == ["git-not-a-repository"]
+
+
+@pytest.mark.parametrize("server", ["git", "time"])
+def test_v3_brings_practices_of_a_server_at_its_first_call(starter: Project, server: str) -> None:
+    """Those of that server and trigger only."""
+    findings = ask_v3(starter, "On branch main", trigger="mcp.first_call", mcp_server=server, tool=f"{server}__any")
+    assert {finding.item.mcp_server for finding in findings.offered} == {server}
     assert {finding.item.trigger for finding in findings.offered} == {"mcp.first_call"}
