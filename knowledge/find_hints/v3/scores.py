@@ -23,6 +23,7 @@ GATE: Final = 0.5
 WITH_MEANING: Final = (-5.75, 7.36, 2.61)
 # The constant, what the logarithm of the worth shared counts, what the share of the query's worth counts.
 TERMS_ONLY: Final = (-7.03, 5.25, 2.96)
+LEAST_SHARED: Final = 2  # terms; a single one, be it rare, is no match without meaning
 # A task shares less with the rule that helps than a failure does: it counts so much more, by a corpus of tasks.
 OF_A_TASK: Final = 1.7
 # In a script that the embedding model does not know, words are all there is, and few of them are shared by chance.
@@ -110,7 +111,8 @@ def scored(
         meaning = UNREAD * relative if cosine is None else cosine
         score = LEXICAL * relative + (1 - LEXICAL) * meaning if by_meaning else relative
         if cosine is None:
-            confidence = _logistic(by_terms, math.log1p(lexical), share, more)
+            told = math.log1p(lexical) if len(shared) >= LEAST_SHARED else 0.0
+            confidence = _logistic(by_terms, told, share, more)
         else:
             confidence = _logistic(WITH_MEANING, cosine, overlap, more)
         found.append(Scored(item_id, lexical, share, overlap, cosine, round(score, 6), confidence, shared))

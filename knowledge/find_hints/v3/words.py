@@ -70,8 +70,12 @@ def _split(word: str) -> Iterator[tuple[str, str]]:
     parts = _PART.findall(word)
     if len(parts) > 1 and len(word) <= TERM_LIMIT:
         yield word.lower(), word.lower()
-    for part in parts:
+    head, dot, last = word.rpartition(".")
+    named = dot and 1 < len(_PART.findall(last)) < len(parts)  # UndefinedTable of psycopg2.errors.UndefinedTable
+    for part in _PART.findall(head) if named else parts:
         yield from _terms_of_part(part.lower())
+    if named:
+        yield from _split(last)
 
 
 @functools.lru_cache(maxsize=20_000)
