@@ -62,6 +62,7 @@ def test_what_is_past_the_tokens_is_not_read() -> None:
 
 
 def test_the_vector_of_nothing_has_no_length() -> None:
+    """One without a direction stays as it is; any other gets length 1."""
     assert not embeddings.unit([0.0] * DIMENSION).any()
     assert float(np.linalg.norm(embeddings.unit([3.0, 4.0]))) == pytest.approx(1.0)
 
@@ -223,6 +224,7 @@ def test_a_model_that_fails_is_logged_once_a_minute(
 
 @pytest.mark.django_db
 def test_switched_off_nothing_is_made(settings: Settings) -> None:
+    """The task leaves what waits as it is, until embeddings are switched on again."""
     project = make_project("alpha")
     add_item(project, "k-1")
     settings.HINTS_EMBEDDINGS = False
@@ -243,7 +245,7 @@ def test_the_command_derives_rows_again_and_makes_vectors(
     for slug in ("alpha", "beta"):
         add_item(make_project(slug), f"in-{slug}")
     right = dict(SearchRow.objects.values_list("pk", "bag"))
-    SearchRow.objects.update(bag="wrong 1")
+    SearchRow.objects.update(bag="1 wrong 1")
     call_command("index_knowledge", "--project=alpha")
     assert sorted(row.bag == right[row.pk] for row in SearchRow.objects.all()) == [False, True]
     assert capsys.readouterr().out == "alpha: 1 items indexed\n" and search_rows.n_pending() == 2

@@ -73,12 +73,14 @@ def test_a_short_query_is_the_command(command: str, beside: set[str]) -> None:
 
 
 def test_the_twelfth_word_makes_no_task_and_the_thirteenth_does() -> None:
+    """A command may have so many words; with one more it is taken for the task."""
     command = " ".join(["git", "push", *(f"branch{chr(97 + n)}" for n in range(COMMAND_WORDS - 2))])
     assert "push" in asked(query=command, tool_result="boom").weights
     assert "push" not in asked(query=f"{command} more", tool_result="boom").weights
 
 
 def test_a_tool_of_its_own_counts_and_a_shell_does_not() -> None:
+    """The name of a tool says something; that a shell was used does not."""
     assert {"sqlite", "queri"} <= set(asked(tool="sqlite_query", tool_result="boom").weights)
     assert set(asked(tool="Bash", tool_result="boom").weights) == {"boom"}
 
@@ -104,6 +106,7 @@ def test_a_log_is_long_past_its_limit() -> None:
 
 
 def test_a_phrase_stands_whole_or_not_at_all() -> None:
+    """In a row and in its order, inflected or not; an empty one stands nowhere."""
     found = asked(tool_result="the flux capacitor has jammed, flux again")
     assert found.holds(terms("flux capacitor")) and found.holds(terms("Capacitors jamming"))
     assert not found.holds(terms("capacitor flux")) and not found.holds(terms("flux jammed"))
@@ -143,6 +146,7 @@ def test_fingerprints_are_equal_across_what_varies(one: str, other: str) -> None
 
 
 def test_an_empty_query_asks_for_nothing() -> None:
+    """Blank fields are as none, whatever the trigger."""
     for trigger in ("tool.failed", "task.priming", "agent.search", "mcp.first_call", "unknown"):
         found = asked(trigger, query=" ", tool_result="\n", entities=("",), topics=(" ",), mcp_server=" ")
         assert not (found.weights or found.names or found.topics or found.prints or found.texts or found.server)
@@ -170,6 +174,7 @@ def test_hostile_text_is_only_text(text: str, trigger: str) -> None:
 
 @given(text=st.text(max_size=1_000), trigger=st.sampled_from(["tool.failed", "task.priming", "mcp.first_call"]))
 def test_any_text_can_be_asked(text: str, trigger: str) -> None:
+    """No text breaks it; every weight counts, and what happened holds all of itself."""
     found = asked(trigger, query=text, tool_result=text, entities=(text,), topics=(text,))
     assert all(weight > 0 for weight in found.weights.values())
     assert found.holds(found.row) == bool(found.row)

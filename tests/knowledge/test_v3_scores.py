@@ -96,10 +96,12 @@ def test_confidence_is_a_share_whatever_the_numbers(
 
 @pytest.mark.parametrize(("confidence", "reason"), [(GATE, ""), (GATE - 1e-6, "gate"), (1.0, ""), (0.0, "gate")])
 def test_the_gate_lets_pass_what_reaches_it(confidence: float, reason: str) -> None:
+    """The threshold itself passes, the least below it does not."""
     assert reasons(judged(partly(make_item("k"), confidence=confidence), gate=GATE)) == {"k": reason}
 
 
 def test_without_a_gate_everything_passes_it() -> None:
+    """A gate of 0 holds nothing back."""
     assert reasons(judged(partly(make_item("k"), confidence=0.0), gate=0.0)) == {"k": ""}
 
 
@@ -189,6 +191,7 @@ def test_what_is_held_back_takes_nobodys_place() -> None:
 
 
 def test_ties_are_broken_by_kind_state_and_id() -> None:
+    """Of equal scores claims go first, then confirmed, proposed, challenged, then the id decides."""
     items = [
         make_item("a", kind="observation"), make_item("b", state="challenged"), make_item("c", state="proposed"),
         make_item("e"), make_item("d"),

@@ -42,6 +42,7 @@ def test_an_identifier_is_itself_and_its_parts(word: str, found: list[str]) -> N
 @pytest.mark.parametrize("one", ["git_push", "GitPush", "git-push", "git.push", "git push"])
 @pytest.mark.parametrize("other", ["git_push", "GitPush", "git-push", "git.push", "git push"])
 def test_identifiers_share_their_parts_both_ways(one: str, other: str) -> None:
+    """However either side joins them."""
     assert {"git", "push"} <= set(terms(one)) & set(terms(other))
 
 
