@@ -1,4 +1,4 @@
-"""Text measures both sides of the wire must agree on: token estimate and clipping by code points."""
+"""Text measures both sides of the wire must agree on: token estimate, clipping by code points, what can be stored."""
 
 CLIP_MARKER = "… [{n} more characters]"
 
@@ -19,3 +19,8 @@ def clip(text: str, limit: int) -> str:
     for _ in range(4):  # a longer count needs a longer marker, which cuts more
         keep = limit - len(CLIP_MARKER.format(n=len(text) - keep))
     return text[:keep] + CLIP_MARKER.format(n=len(text) - keep) if keep > 0 else text[:limit]
+
+
+def storable(text: str) -> str:
+    """Return `text` without what the API cannot keep: NUL characters and half surrogate pairs."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

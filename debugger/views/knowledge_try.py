@@ -17,6 +17,8 @@ from django.views.decorators.http import require_http_methods
 from django.views.decorators.vary import vary_on_headers
 
 from contract import stages
+from contract.events import ID_LIMIT
+from contract.hint_api import DEFAULT_HINTS, MAX_HINTS, QUERY_LIMIT, TOOL_RESULT_LIMIT
 from contract.redaction import redact
 from debugger.access import get_project_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest, wants_fragment
@@ -27,22 +29,17 @@ from ingest.models import Project
 from knowledge.find_hints import VERSIONS
 from knowledge.find_hints.findings import HintQuery
 
-QUERY_LIMIT: Final = 4_096  # code points
-RESULT_LIMIT: Final = 8_192  # code points of what a tool said
-NAME_LIMIT: Final = 200  # code points of a name
 ENTRIES_LIMIT: Final = 50  # entities or topics
-MOST_HINTS: Final = 20
-DEFAULT_HINTS: Final = 8
 SHARED_LIMIT: Final = 1_800  # characters of an address that is worth sharing
 BAD_REQUEST: Final = 400
 TEXTS: Final[Mapping[str, int]] = {
     "trigger": stages.TRIGGER_LIMIT,
-    "tool": NAME_LIMIT,
-    "mcp_server": NAME_LIMIT,
-    "error_class": NAME_LIMIT,
+    "tool": ID_LIMIT,
+    "mcp_server": ID_LIMIT,
+    "error_class": ID_LIMIT,
     "query": QUERY_LIMIT,
-    "tool_result": RESULT_LIMIT,
-    "knowledge_id": NAME_LIMIT,
+    "tool_result": TOOL_RESULT_LIMIT,
+    "knowledge_id": ID_LIMIT,
 }
 LISTS: Final = ("entities", "topics")
 DEFAULTS: Final = {"trigger": "tool.failed", "limit": str(DEFAULT_HINTS), "gate": "on"}
@@ -112,13 +109,13 @@ def read_try(given: Mapping[str, str]) -> TryForm:
             form.errors[name] = "holds a NUL; take it out"
     for name in LISTS:
         entries = _lines(values[name])
-        if len(entries) > ENTRIES_LIMIT or any(len(entry) > NAME_LIMIT or "\x00" in entry for entry in entries):
-            form.errors[name] = f"at most {ENTRIES_LIMIT} lines of at most {NAME_LIMIT} characters"
+        if len(entries) > ENTRIES_LIMIT or any(len(entry) > ID_LIMIT or "\x00" in entry for entry in entries):
+            form.errors[name] = f"at most {ENTRIES_LIMIT} lines of at most {ID_LIMIT} characters"
     if (problem := stages.trigger_problem(values["trigger"])) is not None:
         form.errors["trigger"] = problem
     limit = values["limit"]
-    if not (limit.isascii() and limit.isdigit() and len(limit) < 3 and 1 <= int(limit) <= MOST_HINTS):  # noqa: PLR2004
-        form.errors["limit"] = f"a whole number from 1 to {MOST_HINTS}"
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 3 and 1 <= int(limit) <= MAX_HINTS):  # noqa: PLR2004
+        form.errors["limit"] = f"a whole number from 1 to {MAX_HINTS}"
     if values["version"] not in VERSIONS:
         form.errors["version"] = f"one of: {', '.join(VERSIONS)}"
     return form

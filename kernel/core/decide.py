@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from contract.hint_api import QUERY_LIMIT
 from contract.text import clip
 from kernel.core.activation import event_ids, search_at_boundary, search_at_start, skip_deferred
 from kernel.core.bounds import TASK_BYTES, cleaned, clip_bytes
 from kernel.core.calls import advance, close_calls, finish_call, happened_in, open_calls
 from kernel.core.delegation import finish_delegate
-from kernel.core.hint_request import QUERY_LIMIT
 from kernel.core.injection import append_message, confirm_sent, drop_unsent, take_answers
 from kernel.core.operations import end_operation, operations_happened, stop_operations, untold_text
 from kernel.core.people import decide_approval, take_answer

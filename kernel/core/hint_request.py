@@ -3,18 +3,12 @@
 (Seed 001 §7.1, §7.3.)
 """
 
-from typing import Final
-
+from contract.hint_api import DEFAULT_HINTS, QUERY_LIMIT, TOOL_ARGUMENTS_LIMIT, TOOL_RESULT_LIMIT
 from contract.text import clip
 from kernel.core.budget import Room
 from kernel.core.state import Candidate, RunState, Suppressed
 from kernel.core.triggers.priming import Priming
 from kernel.messages import HintRequest, SuppressedItem
-
-QUERY_LIMIT: Final = 4_096  # code points
-TOOL_RESULT_LIMIT: Final = 8_192  # code points
-TOOL_ARGUMENTS_LIMIT: Final = 1_024  # code points
-OFFER_LIMIT: Final = 8  # hints Observation may offer in one answer
 
 
 def activation_id(state: RunState, number: int) -> str:
@@ -57,7 +51,7 @@ def hint_request(state: RunState, candidate: Candidate) -> HintRequest:
         suppressed=tuple(
             SuppressedItem(one.knowledge_id, one.revision) for one in activation.suppressed if stays(one, room)
         ),
-        limit=OFFER_LIMIT,
+        limit=DEFAULT_HINTS,
         activation_tokens=room.activation_tokens,
         run_tokens=room.run_tokens,
         hint_limit=room.hints,

@@ -9,13 +9,13 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from contract.hint_api import TOOL_ARGUMENTS_LIMIT
 from contract.hint_block import holds_block, visible
 from contract.redaction import redact_value
 from contract.text import clip
 from kernel.edge.clean_text import clean
 from kernel.tools.catalogue import ToolResult
 
-ARGUMENTS_LIMIT: Final = 1_024  # code points
 LOOKED_AT: Final = 64 * 1024  # code points of the command or the JSON
 COMMAND: Final = "command"
 
@@ -29,7 +29,7 @@ def called_with(arguments: Mapping[str, object], result: ToolResult) -> str:
     text = clean(visible(given[:LOOKED_AT]))
     if len(given) > LOOKED_AT and len(text) < LOOKED_AT // 2:
         return ""  # most of it was taken out, so that a secret cut in two where the look ends could be in what is told
-    text = clip(text, ARGUMENTS_LIMIT)
+    text = clip(text, TOOL_ARGUMENTS_LIMIT)
     return "" if holds_block(text) else text
 
 

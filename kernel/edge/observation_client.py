@@ -8,23 +8,19 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import asdict
+from typing import Final
 
 import httpx
 
+from contract.hint_api import ANSWER_BYTES, REVISIONS_LIMIT, BadHints, check_answer
 from contract.redaction import redact
-from contract.text import clip
+from contract.text import clip, storable
 from kernel.messages import FetchHints, Hint, HintAnswer, HintRequest, SuppressedItem
 
 logger = logging.getLogger(__name__)
 
 PATH: Final = "/v1/observations/hints/batch"
-MAX_ANSWER_BYTES: Final = 1024 * 1024
-MOST: Final = 2**31 - 1  # of a count or a revision
-MAX_HINTS: Final = 20  # in one answer
-MAX_REVISIONS: Final = 200  # the API takes no more; of the newest suppressions
-TEXT_LIMIT: Final = 4_096  # code points of one proposition or caution
-ID_LIMIT: Final = 200  # code points
 ERROR_LIMIT: Final = 300  # code points
 
 
@@ -34,10 +30,6 @@ class ObservationFailure(Exception):
     def __init__(self, result: str, detail: str) -> None:
         super().__init__(detail)
         self.result = result
-
-
-class BadAnswer(ValueError):
-    """One answer is not of the agreed shape; the text names what is wrong with it."""
 
 
 class ObservationClient:
@@ -89,14 +81,14 @@ class ObservationClient:
         async with self._http.stream("POST", PATH, content=content, timeout=None) as response:
             async for chunk in response.aiter_bytes():
                 answer += chunk
-                if len(answer) > MAX_ANSWER_BYTES:
-                    raise ObservationFailure("error", f"the answer is over {MAX_ANSWER_BYTES} bytes")
+                if len(answer) > ANSWER_BYTES:
+                    raise ObservationFailure("error", f"the answer is over {ANSWER_BYTES} bytes")
         return response.status_code, bytes(answer)
 
     def _read(self, request: HintRequest, answer: object) -> HintAnswer:
         try:
             return parse_answer(request, answer)
-        except BadAnswer as error:
+        except BadHints as error:
             self.n_failed += 1
             logger.warning("hints of activation %s: %s", request.activation_id, error)
             return failed_answer(request, "error", f"the answer is not of the agreed shape: {error}")
@@ -108,8 +100,8 @@ def request_to_json(request: HintRequest) -> dict[str, object]:
         "run": request.run_id,
         "task": request.task_id,
         "actor": request.actor_id,
-        "query": _storable(request.query),
-        "tool_result": _storable(request.tool_result),
+        "query": storable(request.query),
+        "tool_result": storable(request.tool_result),
         "limit": request.limit,
         "active_skills": list(request.active_skills),
         "issued_knowledge_ids": list(request.issued_knowledge_ids),
@@ -126,7 +118,7 @@ def request_to_json(request: HintRequest) -> dict[str, object]:
     }
     optional = {
         "tool": request.tool,
-        "tool_arguments": _storable(request.tool_arguments),
+        "tool_arguments": storable(request.tool_arguments),
         "team_root": request.team_root,
         "mcp_server": request.mcp_server,
         "error_class": request.error_class,
@@ -134,82 +126,26 @@ def request_to_json(request: HintRequest) -> dict[str, object]:
     return fields | {name: value for name, value in optional.items() if value}
 
 
-def _storable(text: str) -> str:
-    """Return text without what the API cannot keep: NUL characters and half surrogate pairs."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
-
-
 def _revisions(suppressed: Sequence[SuppressedItem]) -> dict[str, int]:
     """Return the revisions of the newest suppressions, as the API takes them: whole numbers from 1."""
-    return {item.knowledge_id: item.revision for item in suppressed[-MAX_REVISIONS:] if item.revision >= 1}
+    return {item.knowledge_id: item.revision for item in suppressed[-REVISIONS_LIMIT:] if item.revision >= 1}
 
 
 def parse_answer(request: HintRequest, answer: object) -> HintAnswer:
-    """Return the checked answer to `request`. Raises BadAnswer naming what is wrong."""
-    if not isinstance(answer, dict):
-        raise BadAnswer("it is no object")
-    if answer.get("activation_id") != request.activation_id:
-        raise BadAnswer("activation_id is not the one asked for")
-    hints = answer.get("hints")
-    if not isinstance(hints, list):
-        raise BadAnswer("hints is no list")
-    if len(hints) > MAX_HINTS:
-        raise BadAnswer(f"{len(hints)} hints; the limit is {MAX_HINTS}")
-    counts = answer.get("counts")
-    n_retrieved = counts.get("retrieved", len(hints)) if isinstance(counts, dict) else len(hints)
-    if isinstance(n_retrieved, bool) or not isinstance(n_retrieved, int) or not 0 <= n_retrieved <= MOST:
-        raise BadAnswer("counts.retrieved is no count")
+    """Return the checked answer to `request`. Raises BadHints naming what is wrong."""
+    checked = check_answer(request.activation_id, answer)
     return HintAnswer(
         activation_id=request.activation_id,
-        result="success" if hints else "empty",
-        hints=tuple(_parse_hint(hint) for hint in hints),
-        n_retrieved=n_retrieved,
-        algorithm_version=_text(answer, "algorithm_version", ID_LIMIT, required=False),
+        result="success" if checked.hints else "empty",
+        hints=tuple(Hint(**asdict(hint)) for hint in checked.hints),
+        n_retrieved=checked.n_retrieved,
+        algorithm_version=checked.algorithm_version,
     )
 
 
 def failed_answer(request: HintRequest, result: str, detail: str) -> HintAnswer:
     """Return the answer of a request that got none; `result` is timeout or error."""
     return HintAnswer(request.activation_id, result, error=clip(detail, ERROR_LIMIT))
-
-
-def _parse_hint(value: object) -> Hint:
-    if not isinstance(value, dict):
-        raise BadAnswer("a hint is no object")
-    revision = value.get("revision")
-    if isinstance(revision, bool) or not isinstance(revision, int) or not 1 <= revision <= MOST:
-        raise BadAnswer("revision is no whole number from 1 on")
-    matched_by = value.get("matched_by", [])
-    if not isinstance(matched_by, list) or not all(isinstance(reason, str) for reason in matched_by):
-        raise BadAnswer("matched_by is no list of texts")
-    return Hint(
-        hint_id=_id(value, "hint_id"),
-        knowledge_id=_id(value, "knowledge_id"),
-        revision=revision,
-        proposition=_text(value, "proposition", TEXT_LIMIT),
-        state=_text(value, "state", ID_LIMIT),
-        matched_by=tuple(clip(reason, ID_LIMIT) for reason in matched_by[:MAX_HINTS]),
-        caution=_text(value, "caution", TEXT_LIMIT, required=False),
-    )
-
-
-def _text(value: Mapping[str, Any], name: str, limit: int, *, required: bool = True) -> str:
-    text = value.get(name)
-    if text is None and not required:
-        return ""
-    if not isinstance(text, str) or (required and not text):
-        raise BadAnswer(f"{name} is no text")
-    if len(text) > limit:
-        raise BadAnswer(f"{name} has {len(text)} characters; the limit is {limit}")
-    return text
-
-
-def _id(value: Mapping[str, Any], name: str) -> str:
-    """Return an id that can be sent back as it is."""
-    text = _text(value, name, ID_LIMIT)
-    if not text.isprintable() or text != text.strip():
-        raise BadAnswer(f"{name} is no printable text without space around it")
-    return text
 
 
 def _error_code(content: bytes) -> str:

@@ -7,21 +7,23 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
+from contract.events import ID_LIMIT
+from contract.hint_api import (
+    DEFAULT_HINTS,
+    MAX_HINTS,
+    QUERY_LIMIT,
+    REVISIONS_LIMIT,
+    TOOL_ARGUMENTS_LIMIT,
+    TOOL_RESULT_LIMIT,
+)
 from ingest.errors import IngestError
 from knowledge.find_hints.findings import HintQuery
 from knowledge.hints_api import fields
 from knowledge.hints_api.fields import RequestField
 
-QUERY_LIMIT: Final = 4_096  # code points
-TOOL_RESULT_LIMIT: Final = 8_192  # code points
-TOOL_ARGUMENTS_LIMIT: Final = 1_024  # code points
-ID_LIMIT: Final = 200  # code points
 ACTIVATION_ID_LIMIT: Final = 190  # code points; the ids of its events are a little longer
 LIST_LIMIT: Final = 1_000  # entries of one list
-REVISIONS_LIMIT: Final = 200  # entries of suppressed_revisions
 BATCH_LIMIT: Final = 20  # activations of one boundary
-MAX_HINTS: Final = 20
-DEFAULT_HINTS: Final = 8
 DEFAULT_TRIGGER: Final = "task.priming"
 EMBEDDING_LIMIT: Final = 4_096  # numbers
 RUN_PART: Final = 150  # code points of the run id that a generated activation id begins with

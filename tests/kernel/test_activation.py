@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from contract.hint_api import DEFAULT_HINTS, QUERY_LIMIT, TOOL_ARGUMENTS_LIMIT, TOOL_RESULT_LIMIT
 from kernel.core.activation import search_at_boundary, unanswered
 from kernel.core.bounds import DEFERRED_ARGUMENTS
 from kernel.core.codec import to_json
-from kernel.core.hint_request import OFFER_LIMIT, QUERY_LIMIT, TOOL_ARGUMENTS_LIMIT, TOOL_RESULT_LIMIT
 from kernel.core.situations import situation_of
 from kernel.core.state import Candidate
 from kernel.core.step import Step
@@ -221,7 +221,7 @@ def test_request_of_a_failure() -> None:
         tool_arguments=request.tool_arguments,
         error_class="timeout",
         active_skills=("git",),
-        limit=OFFER_LIMIT,
+        limit=DEFAULT_HINTS,
         activation_tokens=400,
         run_tokens=1_600,
         hint_limit=2,

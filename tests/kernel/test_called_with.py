@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contract.hint_api import TOOL_ARGUMENTS_LIMIT
 from contract.hint_block import holds_block, visible
 from contract.redaction import redact
-from kernel.core.hint_request import TOOL_ARGUMENTS_LIMIT
-from kernel.edge.called_with import ARGUMENTS_LIMIT, LOOKED_AT, called_with
+from kernel.edge.called_with import LOOKED_AT, called_with
 from kernel.edge.observation_client import request_to_json
 from kernel.messages import ToolCall
 from kernel.runtime.local import LocalRun
@@ -65,7 +65,7 @@ def test_only_of_a_failure_that_says_something(status: Any) -> None:
 def test_no_secret_is_told(arguments: dict[str, Any]) -> None:
     """By its form and by the name it stands under, in keys and values, hidden by invisible characters, at the cut."""
     told = called_with(arguments, FAILED)
-    assert "hunter2" not in told and TOKEN[:9] not in told and len(told) <= ARGUMENTS_LIMIT
+    assert "hunter2" not in told and TOKEN[:9] not in told and len(told) <= TOOL_ARGUMENTS_LIMIT
     assert "[REDACTED:" in told
 
 
@@ -109,7 +109,7 @@ JSON = st.recursive(
 def test_any_arguments_are_told_well_formed(arguments: dict[str, Any], times: int) -> None:
     """Storable text within the limit, in which a second look finds nothing more to take out."""
     told = called_with({**arguments, "again": list(arguments.values()) * times}, FAILED)
-    assert len(told) <= ARGUMENTS_LIMIT == TOOL_ARGUMENTS_LIMIT
+    assert len(told) <= TOOL_ARGUMENTS_LIMIT
     told.encode()
     assert visible(told) == told
     assert redact(told) == (told, 0) and not holds_block(told)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from contract.hint_api import BadHints
 from contract.hint_block import inert
 from kernel.core.bounds import STATE_BYTES, cleaned
 from kernel.core.codec import to_json
@@ -16,7 +17,7 @@ from kernel.drivers.openai_chat import read_completion
 from kernel.drivers.rendering import render_openai
 from kernel.edge.histories import History, KnownRun
 from kernel.edge.model_call import checked
-from kernel.edge.observation_client import BadAnswer, parse_answer, request_to_json
+from kernel.edge.observation_client import parse_answer, request_to_json
 from kernel.messages import (
     ApprovalDecided,
     AskApproval,
@@ -207,7 +208,7 @@ def test_an_id_that_could_not_be_sent_back_is_nonsense(field: str, value: Any) -
     good = hint_json(hint("k-1"), "h-1")
     answer = {"activation_id": "r-1:a1", "hints": [good]}
     assert len(parse_answer(request, answer).hints) == 1
-    with pytest.raises(BadAnswer, match=field):
+    with pytest.raises(BadHints, match=field):
         parse_answer(request, {**answer, "hints": [{**good, field: value}]})
 
 
