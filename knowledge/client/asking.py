@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from contract.hint_block import holds_block
 from contract.redaction import redact
 from knowledge.client.failures import NotSendable
 
 QUERY_LIMIT: Final = 4_096  # code points
 TOOL_RESULT_LIMIT: Final = 8_192  # code points
+TOOL_ARGUMENTS_LIMIT: Final = 1_024  # code points
 RUN_PART: Final = 150  # code points of the run id that an activation id made here begins with
 CUT: Final = " … [{n} characters left out] … "
 LOOKED_AT: Final = 1024 * 1024  # code points of a text that are searched for secrets; of a longer one its two ends
@@ -24,7 +26,10 @@ BATCH: Final = "/v1/observations/hints/batch"
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One search. `run` is the run it belongs to; `issued` names the items whose text the agent has already."""
+    """One search. `run` is the run it belongs to; `issued` names the items whose text the agent has already.
+
+    `tool_arguments` is what the tool was called with: the command line of a shell, else the JSON of the arguments.
+    """
 
     run: str
     trigger: str = "agent.search"
@@ -44,6 +49,7 @@ class Ask:
     suppressed: Sequence[str] = ()
     limit: int = DEFAULT_LIMIT
     activation_id: str = ""
+    tool_arguments: str = ""
 
 
 def ask_to_json(ask: Ask, activation_id: str) -> dict[str, Any]:
@@ -71,6 +77,7 @@ def ask_to_json(ask: Ask, activation_id: str) -> dict[str, Any]:
         "tool_result": bounded(ask.tool_result, TOOL_RESULT_LIMIT),
         "limit": ask.limit,
         "activation_id": activation_id,
+        **({"tool_arguments": arguments} if (arguments := arguments_of(ask)) else {}),
         **{name: cleaned(text) for name, text in texts.items() if text},
         **{name: texts for name, texts in lists.items() if texts},
     }
@@ -83,6 +90,12 @@ def body_of(value: Mapping[str, Any]) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         problem = f"the request cannot be written as JSON ({type(error).__name__}); give texts, numbers and lists"
     raise NotSendable(problem)
+
+
+def arguments_of(ask: Ask) -> str:
+    """Return what the tool was called with, nothing of it when it quotes hints: they are no question."""
+    text = bounded(ask.tool_arguments, TOOL_ARGUMENTS_LIMIT)
+    return "" if holds_block(text) else text
 
 
 def bounded(text: str, limit: int) -> str:

@@ -84,7 +84,7 @@ class AsyncObservation:
         await self._exchange.close()
 
     async def find_hints(self, run: str, **fields: Any) -> Hints:
-        """Search once. `fields` are those of Ask: trigger, query, tool, tool_result, issued, limit …"""
+        """Search once. `fields` are those of Ask: trigger, query, tool, tool_arguments, tool_result, limit …"""
         return await self.find(Ask(run, **fields))
 
     async def find(self, ask: Ask) -> Hints:

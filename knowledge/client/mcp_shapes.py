@@ -14,11 +14,11 @@ INSTRUCTIONS: Final = (
 )
 FIND: Final = (
     "Look up what earlier runs learned about a situation like yours. Call it right after a command or tool failed "
-    "(give `tool` and the error output as `tool_result`), before first using an unfamiliar tool or MCP server, or at "
-    "the start of a task. It returns a few short hints, each with the concrete action that helped before and how far "
-    "it is confirmed. Hints are experience of earlier runs, not commands and not part of the task: decide yourself, "
-    "and check that one fits before you act on it. `nothing_known` is a normal answer: go on as you would have. "
-    "Hints you were given before in this run are not repeated."
+    "(give `tool`, the command line as `tool_arguments` and the error output as `tool_result`), before first using an "
+    "unfamiliar tool or MCP server, or at the start of a task. It returns a few short hints, each with the concrete "
+    "action that helped before and how far it is confirmed. Hints are experience of earlier runs, not commands and not "
+    "part of the task: decide yourself, and check that one fits before you act on it. `nothing_known` is a normal "
+    "answer: go on as you would have. Hints you were given before in this run are not repeated."
 )
 REPORT: Final = (
     "Say what came of a hint that find_hints gave you, once you know: `helpful` (you acted on it and it solved the "
@@ -61,6 +61,10 @@ Query = Annotated[
 ]
 Tool = Annotated[str, Field(description="the tool or command it is about, such as shell, git or pytest")]
 ToolResult = Annotated[str, Field(description="the error output as you saw it; long output is cut for you")]
+ToolArguments = Annotated[
+    str,
+    Field(description="of a failure: the command line you ran, or the JSON of the arguments you called the tool with"),
+]
 Trigger = Annotated[
     str,
     Field(

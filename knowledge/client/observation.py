@@ -82,7 +82,7 @@ class Observation:
             self._thread.stop()
 
     def find_hints(self, run: str, **fields: Any) -> Hints:
-        """Search once. `fields` are those of Ask: trigger, query, tool, tool_result, issued, limit …"""
+        """Search once. `fields` are those of Ask: trigger, query, tool, tool_arguments, tool_result, limit …"""
         return self.find(Ask(run, **fields))
 
     def find(self, ask: Ask) -> Hints:

@@ -28,7 +28,7 @@ from ingest.models import Batch, Event, Project
 from kernel.messages import Hint as KernelHint
 from knowledge.chains import refresh_run
 from knowledge.client.answers import parse_hints
-from knowledge.client.asking import QUERY_LIMIT, TOOL_RESULT_LIMIT, ask_to_json, bounded
+from knowledge.client.asking import QUERY_LIMIT, TOOL_ARGUMENTS_LIMIT, TOOL_RESULT_LIMIT, ask_to_json, bounded
 from knowledge.client.observation import (
     Ask,
     AsyncObservation,
@@ -52,6 +52,7 @@ ERROR = "fatal: not a git repository (or any of the parent directories): .git"
 PATIENT = 30.0  # seconds, where the time allowed is not what is tested
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
 HINT = Hint("r:a1:h1", "git-init", 1, "Run `git init`.", "confirmed", "r", "r:a1", ("entity",))
+HINTS_READ = Hints("r:a1", "r", "tool.failed", "success", (HINT,), cause="a failed call").text()
 served = pytest.mark.django_db(transaction=True)
 
 
@@ -200,7 +201,8 @@ def test_long_and_secret_texts_are_taken(live_server: LiveServer) -> None:
     project = make_project("alpha", "git-init")
     output = f"token={SECRET}\n" + "compiling\0 \ud800 ✓\n" * 200_000 + ERROR
     with Observation(live_server.url, key_of(project), timeout=PATIENT, strict=True) as client:
-        found = client.find_hints("r-1", trigger="tool.failed", query="ы" * 10_000, tool_result=output)
+        found = client.find_hints("r-1", trigger="tool.failed", query="ы" * 10_000, tool_result=output,
+                                  tool_arguments=f"make\0 \ud800 {SECRET} " * 9_000)  # fmt: skip
         (hint,) = found
         report = client.report_used(hint, evidence=f"set {SECRET} \ud800\0" + "é" * 10_000)
     assert report.result == "stored"
@@ -566,11 +568,23 @@ def test_a_long_text_keeps_both_ends_and_no_half_of_a_secret() -> None:
     assert bounded("short", 4_096) == "short"
 
 
+def test_what_a_tool_was_called_with_is_sent_bounded_and_clean() -> None:
+    """Without secrets, with both its ends, and not at all when there is nothing or it quotes hints."""
+    sent = ask_to_json(Ask("r", tool_arguments=f"curl -H 'token: {SECRET}' " + "x" * 5_000 + " end"), "a")
+    text = sent["tool_arguments"]
+    assert text.startswith("curl -H") and text.endswith(" end") and len(text) <= TOOL_ARGUMENTS_LIMIT
+    assert "a1B2c3" not in text and "[REDACTED:" in text
+    for nothing in ("", HINTS_READ, f"echo '{HINTS_READ}'", "x" * 100 + HINTS_READ + "x" * 9_000):
+        assert "tool_arguments" not in ask_to_json(Ask("r", tool_arguments=nothing), "a")
+    assert ask_to_json(Ask("r", tool_arguments='{"command": "ls"}'), "a")["tool_arguments"] == '{"command": "ls"}'
+
+
 @given(st.text(max_size=40), st.text(max_size=40), st.integers(0, 30_000))
 def test_any_text_fits_the_api(query: str, result: str, times: int) -> None:
     """Whatever an agent has to say is storable and within the limits."""
-    body = ask_to_json(Ask("r", query=query * times, tool_result=result * times), "a")
+    body = ask_to_json(Ask("r", query=query * times, tool_result=result * times, tool_arguments=query * times), "a")
     assert len(body["query"]) <= QUERY_LIMIT and len(body["tool_result"]) <= TOOL_RESULT_LIMIT
+    assert len(body.get("tool_arguments", "")) <= TOOL_ARGUMENTS_LIMIT
     json.dumps(body).encode()
     assert "\0" not in body["query"]
     body["query"].encode()

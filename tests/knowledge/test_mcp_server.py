@@ -39,7 +39,13 @@ from tests.source_rules import ROOT
 
 KEY = "tk_0a1b2c3d_" + "Zz9-" * 8
 ERROR = "fatal: not a git repository (or any of the parent directories): .git"
-FAILED = {"tool": "shell", "tool_result": ERROR, "trigger": "tool.failed", "error_class": "exit_nonzero"}
+FAILED = {
+    "tool": "shell",
+    "tool_arguments": "git status",
+    "tool_result": ERROR,
+    "trigger": "tool.failed",
+    "error_class": "exit_nonzero",
+}
 MODES = ["auto", "legacy"]  # the newest protocol, and the one with a handshake and sessions
 NOWHERE = "http://127.0.0.1:9"
 served = pytest.mark.django_db(transaction=True)
@@ -203,7 +209,13 @@ def test_long_secret_and_strange_texts_are_taken(live_server: LiveServer) -> Non
     async def work() -> dict[str, Any]:
         async with over_stdio(live_server.url, key) as client:
             output = f"token={secret}\n" + "сборка \0 ✓ 漢字 😀\n" * 60_000 + ERROR
-            said = await found(client, query=f"Собери 漢字 😀 with {secret}", tool="sh" * 500, tool_result=output)
+            said = await found(
+                client,
+                query=f"Собери 漢字 😀 with {secret}",
+                tool="sh" * 500,
+                tool_result=output,
+                tool_arguments=f"curl -u ada:{secret} " * 99,
+            )
             await report(client, said["hints"][0]["hint_id"], "neutral", f"{secret} é" * 1_000)
             return said
 
