@@ -119,7 +119,8 @@ def test_a_phrase_stands_whole_or_not_at_all() -> None:
         ("a.py:1:80: E501 line too long, E501 again", ["E501"]),
         ("ORA-00942: table or view does not exist", ["ORA-00942"]),
         ("error TS2304: Cannot find name; ENOENT: no such file", ["TS2304", "ENOENT"]),
-        ("ERROR EMPTY EXIT EVERY EVENT", []),
+        ("ERROR EMPTY EXIT EVERY EVENT EXISTS EXPLAIN EXCEPTION", []),
+        ("SHA256 SHA-512 AES256 RFC2616 X509 ISO8859 CP1252", []),
         ("EIO E50 e501 xE501 E501x a/E501 --E501 1.E501 ABCDEFG123", []),
     ],
 )

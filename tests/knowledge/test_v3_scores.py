@@ -132,11 +132,11 @@ def test_what_matches_exactly() -> None:
 
 
 def test_a_code_that_many_items_declare_is_no_exact_match() -> None:
-    """Up to three may; SHA256 of four items says nothing."""
-    items = [make_item(f"k{n}", error_examples=(f"SHA256 mismatch of part {n}",)) for n in range(CODE_ITEMS + 1)]
-    asked = ask(HintQuery("r-1", "r-1:a1", "tool.failed", tool_result="expected a SHA256 sum"))
+    """Up to three may; a code of four items says nothing."""
+    items = [make_item(f"k{n}", error_examples=(f"TS2304 in part {n}",)) for n in range(CODE_ITEMS + 1)]
+    asked = ask(HintQuery("r-1", "r-1:a1", "tool.failed", tool_result="again a TS2304 today"))
     few, many = codes_held(asked, items[:CODE_ITEMS]), codes_held(asked, items)
-    assert (few, many) == ({"SHA256": CODE_ITEMS}, {"SHA256": CODE_ITEMS + 1})
+    assert (few, many) == ({"TS2304": CODE_ITEMS}, {"TS2304": CODE_ITEMS + 1})
     assert match(asked, items[0], numbers(), few).tier == EXACT
     assert match(asked, items[0], numbers(), many).tier == PARTLY
 
