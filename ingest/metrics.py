@@ -48,7 +48,7 @@ DATABASE_FAILURES: Final = Counter(
 )
 HINT_FAILURES: Final = Counter(
     "temporality_hint_failures",
-    "what failed around hints: search, keeping (of the answer), telemetry, other_request (an id used again)",
+    "what failed around hints: search, vectors, keeping (of the answer), telemetry, other_request (an id used again)",
     ["what"],
     registry=COUNTS,
 )

@@ -18,7 +18,7 @@ from knowledge.find_hints.v3 import engine, legs
 from knowledge.items import change_state
 from knowledge.models import ItemEmbedding, KnowledgeItem, SearchRow, TermCount
 from knowledge.search_rows import embed_items
-from tests.knowledge.asking import add_item, make_project
+from tests.knowledge.asking import add_item, make_project, n_failed
 
 pytestmark = pytest.mark.django_db
 
@@ -230,8 +230,10 @@ def test_vectors_that_cannot_be_searched_leave_the_words(loss: str, caplog: pyte
         drop = {"column": "ALTER TABLE knowledge_itemembedding DROP COLUMN vector CASCADE"}
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute(drop.get(loss, "DROP TABLE knowledge_itemembedding"))
+    failures = n_failed("vectors")
     with caplog.at_level(logging.ERROR):
         found = search(project, "Error: database is locked")
+    assert n_failed("vectors") == failures + 1
     assert offered(found) == ["database-locked"]
     assert found.matcher == "exact+terms" and found.notes == ("vectors could not be searched",)
     assert "without vectors" in caplog.text and "locked" not in caplog.text
@@ -249,11 +251,12 @@ def test_a_model_that_cannot_be_used_leaves_the_words(
     (package / "__init__.py").touch()
     if fault == "corrupt":
         (package / "model.onnx").write_bytes(b"no model")
+    failures = n_failed("vectors")
     with monkeypatch.context() as broken, caplog.at_level(logging.ERROR):
         broken.syspath_prepend(str(tmp_path))
         embeddings._load.cache_clear()
         found = search(project, f"Error: database is locked, {fault}")
-    assert offered(found) == ["database-locked"]
+    assert offered(found) == ["database-locked"] and n_failed("vectors") == failures + 1
     assert found.matcher == "exact+terms" and found.notes == ("the embedding model could not be used",)
     assert "without vectors" in caplog.text and "locked" not in caplog.text
     assert search(project, f"Error: database is locked, {fault}").matcher == "exact+terms+meaning"

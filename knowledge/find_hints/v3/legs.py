@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from django.db import DatabaseError, connection, transaction
 
+from ingest import metrics
 from knowledge import embeddings
 from knowledge.embeddings import EmbeddingError, Vector
 from knowledge.find_hints.findings import HintQuery
@@ -107,10 +108,15 @@ def fetch(project_id: int, query: HintQuery, asked: Asked) -> Found:
             cosines = _nearest(project_id, vector, n_items)
             cosines |= _cosines(vector, bags.keys() - cosines.keys())
     except DatabaseError as error:
-        logger.error("hints were searched without vectors: %s", type(error).__name__)
+        _tell(type(error).__name__)
         return Found(terms, bags, exact, named, {}, False, known_script, (*notes, "vectors could not be searched"))
     bags |= {item_id: parse_bag(bag) for item_id, bag in _rows(_BAGS, [sorted(cosines.keys() - bags.keys())])}
     return Found(terms, bags, exact, named, cosines, True, known_script, notes)
+
+
+def _tell(problem: str) -> None:
+    metrics.note_hint_failure("vectors")
+    logger.error("hints were searched without vectors: %s", problem)
 
 
 def parse_bag(bag: str) -> dict[str, float]:
@@ -193,15 +199,19 @@ def _vector(query: HintQuery, asked: Asked, known_script: bool) -> tuple[Vector 
         return None, ()
     notes: tuple[str, ...] = ()
     if query.embedding:
-        if query.embedding_model == embeddings.MODEL and len(query.embedding) == embeddings.DIMENSION:
+        if query.embedding_model != embeddings.MODEL or len(query.embedding) != embeddings.DIMENSION:
+            wanted = f"{embeddings.DIMENSION} numbers of {embeddings.MODEL}"
+            notes = (f"the embedding was not used: the items have {wanted}",)
+        elif not any(query.embedding):
+            notes = ("the embedding was not used: all of its numbers are 0",)
+        else:
             return embeddings.unit(query.embedding), ()
-        notes = (f"the embedding was not used: the items have {embeddings.DIMENSION} numbers of {embeddings.MODEL}",)
     if not known_script:
         return None, notes
     try:
         return _vector_of(asked.texts), notes
     except EmbeddingError as error:
-        logger.error("hints were searched without vectors: %s", error)
+        _tell(str(error))
         return None, (*notes, "the embedding model could not be used")
 
 
