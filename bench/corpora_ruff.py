@@ -1,7 +1,8 @@
-"""Remakes `ruff.*.jsonl` with the installed ruff: `python -m bench.corpora_ruff`.
+"""Remakes `ruff.*.jsonl` and `ruff-words.*.jsonl` with the installed ruff: `python -m bench.corpora_ruff`.
 
-Items: what each rule's own documentation says, shortened to an item. Queries: the message ruff prints for the bad
-example of that documentation, taken only where the rule really fires on it. Neither message nor rule code nor example
+Items: what each rule's own documentation says, shortened to an item. Queries: what ruff prints for the bad example of
+that documentation, taken only where the rule really fires on it: of `ruff` the line with place and code, and the item
+has the code as an entity; of `ruff-words` the message alone, and no item has a code. Neither message nor example
 stands in an item.
 """
 
@@ -16,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpora_rows import PROPOSITION_CHARACTERS, item, pair, write_rows
+from knowledge.drafts import TEXT_LIMIT
 
 RUFF = (sys.executable, "-m", "ruff")
 FILE_NAMES = ("example.py", "example.pyi", "__init__.py", "test_example.py", "tests/example.py", "manage.py")
 TARGETS = ("py310", "py314", "py38")
-WHY_CHARACTERS = 400
 BLOCK = re.compile(r"^```(?:python|py|pyi|pycon)[^\n]*\n(?P<code>.*?)^```", re.DOTALL | re.MULTILINE)
 ADVICE = re.compile(r"\b(instead|prefer\w*|consider|recommend\w*|should|avoid\w*|use|replace\w*)\b", re.IGNORECASE)
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\[(])")
@@ -32,8 +33,8 @@ def sections(explanation: str) -> dict[str, str]:
     return dict(zip((head.lower() for head in parts[1::2]), parts[2::2], strict=True))
 
 
-def prose(text: str) -> list[str]:
-    """The sentences of a section without code blocks, lists and link markup."""
+def prose(text: str, *, lists: bool = False) -> list[str]:
+    """The sentences of a section without code blocks and link markup, and without lists unless they are wanted."""
     text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^\[[^\]]+\]:.*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\[([^\]]+)\](?:\([^)]*\)|\[[^\]]*\])", r"\1", text)
@@ -42,7 +43,7 @@ def prose(text: str) -> list[str]:
     return [
         sentence
         for paragraph in paragraphs
-        if paragraph and not paragraph.startswith(("-", "*", "1.", ">", "|"))
+        if paragraph and (lists or not paragraph.startswith(("-", "*", "1.", ">", "|")))
         for sentence in SENTENCE_END.split(paragraph)
     ]
 
@@ -58,12 +59,13 @@ def fitting(sentences: list[str], limit: int) -> str:
 
 
 def rule_item(rule: Mapping[str, Any]) -> dict[str, object] | None:
-    """The item of one rule: what it looks for and, from the prose on why, the first sentence that gives advice."""
+    """The item of one rule: what it looks for and the first advice of the prose on why, which is the reason, whole."""
     parts = sections(rule["explanation"])
     what = prose(parts.get("what it does", ""))
     if not what:
         return None
-    why = prose(parts.get("why is this bad?", ""))
+    reasons = parts.get("why is this bad?", "")
+    why = prose(reasons)
     advice = next((sentence for sentence in why if ADVICE.search(sentence)), "")
     proposition = fitting(what, PROPOSITION_CHARACTERS)
     if len(proposition) + len(advice) + 1 > PROPOSITION_CHARACTERS:
@@ -73,8 +75,9 @@ def rule_item(rule: Mapping[str, Any]) -> dict[str, object] | None:
     return item(
         rule["name"],
         proposition,
-        why=fitting([sentence for sentence in why if sentence != advice], WHY_CHARACTERS),
+        why=fitting(prose(reasons, lists=True), TEXT_LIMIT),
         topics=[rule["linter"] or "ruff"],
+        entities=[rule["code"]] if rule["code"] else [],
     )
 
 
@@ -92,28 +95,40 @@ def examples(explanation: str) -> list[str]:
     return found
 
 
-def fired(rule: str, example: str, name: str, target: str, folder: Path) -> str | None:
-    """The message of `rule` for `example` under the file name `name`; None when it stays silent."""
+def fired(rule: Mapping[str, Any], example: str, name: str, target: str, folder: Path) -> tuple[str, str] | None:
+    """The message of a rule for `example` under the file name `name`, and its line; None when it stays silent."""
     file = folder / name
     file.parent.mkdir(exist_ok=True)
     file.write_text(example, encoding="utf-8")
     flags = ("--isolated", "--no-cache", "--preview", "--target-version", target, "--output-format", "json")
-    command = [*RUFF, "check", *flags, "--select", rule, name]
+    command = [*RUFF, "check", *flags, "--select", rule["name"], name]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     file.unlink()
     try:
         diagnostics = json.loads(done.stdout)
     except ValueError:  # ruff refused the file or the selection
         return None
-    return next((each["message"] for each in diagnostics if each["name"] == rule), None)
+    found = next((each for each in diagnostics if each["name"] == rule["name"]), None)
+    return None if found is None else (found["message"], concise(found, name))
 
 
-def query(rule: Mapping[str, Any], folder: Path) -> dict[str, object] | None:
-    """The pair of one rule: the first example, file name and Python version it fires on."""
+def concise(found: Mapping[str, Any], name: str) -> str:
+    """The line that `--output-format concise` prints of a diagnostic, with the code; preview puts the name there."""
+    place = found["location"]
+    called = found["code"] if found["code"] and found["code"] != found["name"] else f"{found['name']}:"
+    safe = (found["fix"] or {}).get("applicability") == "safe"
+    return f"{name}:{place['row']}:{place['column']}: {called} {'[*] ' if safe else ''}{found['message']}"
+
+
+def queries(rule: Mapping[str, Any], folder: Path) -> tuple[dict[str, object], dict[str, object]] | None:
+    """The pairs of one rule, by line and by message: the first example, file name and Python version it fires on."""
     for example, target, name in product(examples(rule["explanation"]), TARGETS, FILE_NAMES):
-        message = fired(rule["name"], example, name, target, folder)
-        if message is not None:
-            return pair(rule["name"], f"ruff check {name}", message, code=rule["code"] or "")
+        printed = fired(rule, example, name, target, folder)
+        if printed is not None:
+            message, line = printed
+            asked = (pair(rule["name"], f"ruff check {name}", one, code=rule["code"] or "") for one in (line, message))
+            by_line, by_message = asked
+            return by_line, by_message
     return None
 
 
@@ -125,13 +140,19 @@ def live_rules() -> Iterator[dict[str, Any]]:
             yield rule
 
 
+def without_code(made: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in made.items() if name != "entities"}
+
+
 def main() -> None:
     rules = list(live_rules())
     items = {rule["name"]: made for rule in rules if (made := rule_item(rule)) is not None}
     write_rows("ruff.items.jsonl", items.values())
+    write_rows("ruff-words.items.jsonl", map(without_code, items.values()))
     with tempfile.TemporaryDirectory() as folder:
-        queries = [made for rule in rules if (made := query(rule, Path(folder))) is not None]
-    write_rows("ruff.pairs.jsonl", (each for each in queries if each["rule"] in items))
+        made = [asked for rule in rules if rule["name"] in items and (asked := queries(rule, Path(folder))) is not None]
+    write_rows("ruff.pairs.jsonl", (by_line for by_line, _ in made))
+    write_rows("ruff-words.pairs.jsonl", (by_message for _, by_message in made))
 
 
 if __name__ == "__main__":

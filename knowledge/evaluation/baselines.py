@@ -1,21 +1,24 @@
-"""Plain ways of searching that a version of FindHints is measured beside: two of PostgreSQL's text search, one vector.
+"""Plain ways of searching that FindHints is measured beside: PostgreSQL's text search, vectors, and both fused.
 
 Each searches the text of the rules with the command and its output, as most would write it first; none has a gate.
 Their tables are temporary and belong to the transaction of the measurement.
 """
 
 from collections.abc import Callable, Sequence
-from operator import mul
 from typing import Final
 
+import numpy as np
 from django.db import DatabaseError, connection, transaction
 
 from knowledge.evaluation.figures import by_score
-from knowledge.evaluation.questions import RANKED_LIMIT
 from knowledge.find_hints.findings import HintQuery
 from knowledge.models import KnowledgeItem, KnowledgeRevision
 
+DEPTH: Final = 100  # places of a ranking that are fused
+FUSED_AT: Final = 60  # of reciprocal rank fusion; as most take it
+
 Scored = list[tuple[str, float]]
+Search = Callable[[int, HintQuery], Scored]
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 PREPARE: Final = """
@@ -69,7 +72,7 @@ def any_word(project_id: int, query: HintQuery) -> Scored:
 
 def _search(statement: str, project_id: int, query: HintQuery, norm: int) -> Scored:
     """Return what is found. PostgreSQL refuses some texts, as with a ruled line of hyphens: these find nothing."""
-    values: dict[str, int | str] = {"project": project_id, "text": text_of(query), "norm": norm, "limit": RANKED_LIMIT}
+    values: dict[str, int | str] = {"project": project_id, "text": text_of(query), "norm": norm, "limit": DEPTH}
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement, values)
@@ -83,7 +86,8 @@ class Vectors:
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
-        self._vectors: dict[str, Sequence[float]] = {}
+        self._ids: list[str] = []
+        self._vectors = np.zeros((0, 0))
 
     def prepare(self, project_id: int) -> None:
         rows = list(
@@ -91,17 +95,31 @@ class Vectors:
             .order_by("item__knowledge_id", "number")
             .values_list("item__knowledge_id", "proposition")
         )
-        vectors = self._embed([proposition for _, proposition in rows])
-        self._vectors = {row[0]: unit(vector) for row, vector in zip(rows, vectors, strict=True)}
+        last = dict(rows)
+        self._ids = list(last)
+        self._vectors = np.array([unit(vector) for vector in self._embed(list(last.values()))])
 
     def search(self, project_id: int, query: HintQuery) -> Scored:
         asked = unit(self._embed([text_of(query)])[0])
-        there = KnowledgeItem.objects.filter(project_id=project_id).values_list("knowledge_id", flat=True)
-        scored = [(one, sum(map(mul, asked, self._vectors[one]))) for one in there if one in self._vectors]
-        return by_score(scored)[:RANKED_LIMIT]
+        there = set(KnowledgeItem.objects.filter(project_id=project_id).values_list("knowledge_id", flat=True))
+        cosines = zip(self._ids, (self._vectors @ asked).tolist(), strict=True)
+        return by_score([(one, cosine) for one, cosine in cosines if one in there])[:DEPTH]
 
 
-def unit(vector: Sequence[float]) -> list[float]:
+def unit(vector: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return the vector at length 1; one of zeros stays."""
-    length = sum(map(mul, vector, vector)) ** 0.5 or 1.0
-    return [value / length for value in vector]
+    given = np.asarray(vector, dtype=np.float64)
+    return given / (float(np.linalg.norm(given)) or 1.0)
+
+
+def fused(*searches: Search) -> Search:
+    """Return the search by reciprocal rank fusion: an item counts by its places in the rankings, not by scores."""
+
+    def search(project_id: int, query: HintQuery) -> Scored:
+        scores: dict[str, float] = {}
+        for one in searches:
+            for place, (knowledge_id, _) in enumerate(one(project_id, query), 1):
+                scores[knowledge_id] = scores.get(knowledge_id, 0.0) + 1 / (FUSED_AT + place)
+        return by_score(list(scores.items()))[:DEPTH]
+
+    return search

@@ -10,14 +10,16 @@ from knowledge.evaluation.pairs import CorpusError, Pair, json_rows, read_pairs
 
 FOLDER: Final = Path(__file__).with_name("corpora")
 DEFAULT: Final = "thefuck"
-# corpus -> those whose failures are of another field; all others know the same tools and could answer
+# corpus -> lists of what none of its items is about; other corpora know the same tools and could answer
 FOREIGN_TO: Final[Mapping[str, tuple[str, ...]]] = {
-    "thefuck": ("ruff",),
-    "ruff": ("thefuck", "noisy", "russian"),
-    "noisy": ("ruff",),
-    "russian": ("ruff",),
+    "thefuck": ("unanswerable", "ruff"),
+    "ruff": ("unanswerable", "thefuck", "noisy", "russian"),
+    "ruff-words": ("unanswerable", "thefuck", "noisy", "russian"),
+    "noisy": ("unanswerable", "ruff"),
+    "russian": ("unanswerable", "ruff"),
+    "tasks": ("tasks_unanswerable",),
 }
-UNANSWERABLE: Final = "unanswerable"
+ASKED_MOST: Final = 400  # pairs of a corpus that a measurement in reasonable time asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,10 @@ class DataSet:
     @property
     def item_ids(self) -> frozenset[str]:
         return frozenset(draft.knowledge_id for draft in self.drafts)
+
+    @property
+    def n_with_rule(self) -> int:
+        return sum(pair.rule is not None for pair in self.pairs)
 
 
 def load(name: str, *, pairs: Path | None = None, items: Path | None = None) -> DataSet:
@@ -58,8 +64,7 @@ def read_items(file: Path) -> list[ItemDraft]:
 
 
 def _foreign(name: str) -> list[tuple[Pair, ...]]:
-    files = (_file(other, "pairs") for other in (UNANSWERABLE, *FOREIGN_TO[name]))
-    return [tuple(read_pairs(file)) for file in files if file.exists()]
+    return [tuple(read_pairs(_file(other, "pairs"))) for other in FOREIGN_TO[name]]
 
 
 def _file(name: str, kind: str) -> Path:

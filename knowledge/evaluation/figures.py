@@ -15,6 +15,9 @@ from knowledge.evaluation.questions import OFFER_LIMIT, Kind
 RESAMPLES: Final = 1_000
 SEED: Final = 1
 MRR_DEPTH: Final = 10
+FALSE: Final = "false_injection"
+NEAR_MISS: Final = "near_miss_injection"
+NEAR_MISSES: Final = ("held_out", "without_item")  # kinds of question
 
 # figure -> what it says, in the order reports show them
 FIGURES: Final[Mapping[str, str]] = {
@@ -26,9 +29,9 @@ FIGURES: Final[Mapping[str, str]] = {
     "right_passed_of_found": "of those whose right item would be offered with the gate off: it passes the gate",
     "right_first": "of all answerable questions: the right item is offered first; gate on",
     "wrong_first": "of all answerable questions: something else is offered first; gate on",
-    "false_injection": "of all questions without an answer: any hint is offered; gate on",
-    "false_injection_held_out": "the same, of those whose own item is not there",
-    "false_injection_foreign": "the same, of those from another field",
+    "false_injection": "of the questions nothing here is about: any hint is offered; gate on",
+    "near_miss_injection": "of the questions whose own item is not there: any hint is offered, often of a sibling rule",
+    "injection_all": "the same of both together",
     "abstention_precision": "of the questions that got no hint: there was none to give",
     "hints_per_answered": "hints offered where any was; gate on",
 }
@@ -55,11 +58,19 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One place of a gate: at `threshold`, the share of wrong injections and of right items that pass."""
+    """One place of a gate: at `threshold`, the shares of questions that get a hint, and of right items that pass.
+
+    A share of no question is None.
+    """
 
     threshold: float
-    false_injection: float
+    false_injection: float | None
+    near_miss_injection: float | None
     right_passed: float
+
+    def share(self, name: str) -> float | None:
+        """Return one of the two shares of questions without an answer, by its name."""
+        return self.near_miss_injection if name == NEAR_MISS else self.false_injection
 
 
 def place_of(right: str, ranked: Sequence[Offer]) -> int:
@@ -78,7 +89,7 @@ def values_of(outcomes: Sequence[Outcome]) -> dict[str, list[float]]:
     places = [place_of(one.right, one.ranked) for one in asked]
     passed = [float(bool(one.right) and one.right in one.offered) for one in asked]
     silent = [one for one in outcomes if not one.offered]
-    held_out = [float(bool(one.offered)) for one in outcomes if one.kind in ("held_out", "without_item")]
+    near_miss = [float(bool(one.offered)) for one in outcomes if one.kind in NEAR_MISSES]
     foreign = [float(bool(one.offered)) for one in outcomes if one.kind == "foreign"]
     return {
         "r_at_1_ungated": [float(place == 1) for place in places],
@@ -92,9 +103,9 @@ def values_of(outcomes: Sequence[Outcome]) -> dict[str, list[float]]:
         ],
         "right_first": [float(one.offered[:1] == (one.right,)) for one in asked],
         "wrong_first": [float(bool(one.offered) and one.offered[0] != one.right) for one in asked],
-        "false_injection": held_out + foreign,
-        "false_injection_held_out": held_out,
-        "false_injection_foreign": foreign,
+        FALSE: foreign,
+        NEAR_MISS: near_miss,
+        "injection_all": foreign + near_miss,
         "abstention_precision": [float(one.kind != "answerable") for one in silent],
         "hints_per_answered": [float(len(one.offered)) for one in outcomes if one.offered],
     }
@@ -127,25 +138,32 @@ def curve(outcomes: Sequence[Outcome]) -> list[Point]:
     threshold: a duplicate of an item that the gate holds back is not considered again.
     """
     asked = [one for one in outcomes if one.kind == "answerable"]
-    others = [one for one in outcomes if one.kind != "answerable"]
     known = [offer.confidence for one in outcomes for offer in one.ranked if offer.confidence is not None]
-    if not known or not asked or not others:
+    if not known or not asked or len(asked) == len(outcomes):
         return []
-    strongest = [max(map(_confidence, one.ranked), default=NO_CONFIDENCE) for one in others]
+    foreign = [_strongest(one) for one in outcomes if one.kind == "foreign"]
+    near = [_strongest(one) for one in outcomes if one.kind in NEAR_MISSES]
     passing = [_passes_between(one) for one in asked]
-    thresholds = {*strongest, *(highest for _, highest in passing)} - {NO_CONFIDENCE}
-    points = [Point(max(known) + 1e-9, 0.0, 0.0)]
-    for threshold in sorted(thresholds, reverse=True):
-        wrong = sum(value >= threshold for value in strongest) / len(others)
+    thresholds = {*foreign, *near, *(highest for _, highest in passing)} - {NO_CONFIDENCE}
+    points = []
+    for threshold in (max(known) + 1e-9, *sorted(thresholds, reverse=True)):
         right = sum(lowest < threshold <= highest for lowest, highest in passing) / len(asked)
-        points.append(Point(threshold, wrong, right))
+        points.append(Point(threshold, _share_from(threshold, foreign), _share_from(threshold, near), right))
     return points
 
 
-def best_within(points: Sequence[Point], most: float) -> Point | None:
-    """Return the point with the most right items passing while at most `most` of the no-answers are injected."""
-    within = [point for point in points if point.false_injection <= most]
+def best_within(points: Sequence[Point], most: float, name: str = FALSE) -> Point | None:
+    """Return the point with the most right items passing while `name` is at most `most`."""
+    within = [point for point in points if (share := point.share(name)) is not None and share <= most]
     return max(within, key=lambda point: (point.right_passed, point.threshold), default=None)
+
+
+def _share_from(threshold: float, values: Sequence[float]) -> float | None:
+    return mean([float(value >= threshold) for value in values])
+
+
+def _strongest(one: Outcome) -> float:
+    return max(map(_confidence, one.ranked), default=NO_CONFIDENCE)
 
 
 NO_CONFIDENCE: Final = float("-inf")

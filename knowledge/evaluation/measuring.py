@@ -108,13 +108,17 @@ def without_item(project_id: int, knowledge_id: str) -> Iterator[None]:
 
 
 def ask(project_id: int, subject: Subject, question: Question, query: HintQuery) -> tuple[Outcome, float | None]:
-    """Ask as a kernel asks, timed and first, so that nothing is kept yet; then with the gate off and deeper."""
+    """Ask as a kernel asks, timed and first, so that nothing is kept yet; then with the gate off and deeper.
+
+    A plain subject is asked once, and deeper.
+    """
+    deeper = replace(query, limit=RANKED_LIMIT)
     started = time.perf_counter_ns()
-    answer = subject.ask(project_id, query, True)
+    answer = subject.ask(project_id, deeper if subject.plain else query, True)
     took_ms = (time.perf_counter_ns() - started) / 1e6
-    ranked = subject.ask(project_id, replace(query, limit=RANKED_LIMIT), False)
+    ranked = answer if subject.plain else subject.ask(project_id, deeper, False)
     found = {offer.knowledge_id for offer in (*ranked.offers, *answer.offers)}
     if question.taken_away in found:
         raise RuntimeError(f"{subject.name} finds {question.taken_away}, which is not there: it keeps items elsewhere")
-    offered = tuple(offer.knowledge_id for offer in answer.offers)
+    offered = tuple(offer.knowledge_id for offer in answer.offers[: query.limit])
     return Outcome(question.kind, question.right, ranked.offers, offered, took_ms), answer.gate

@@ -1,12 +1,17 @@
 """Reads what is asked when retrieval is measured: recorded failures, each with the rule that answers it, or none.
 
-A row is {rule, command, output, fixes}; `rule` is the id of the item that answers, null when no item does.
+A row is {rule, command, output, fixes}; `rule` is the id of the item that answers, null when no item does. A row with
+an empty `output` is a task: the text of `command`, before anything was done. `group` may say what kind a row is of;
+of the group `empty` a command that printed nothing is meant, no task.
 """
 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+PRINTED_NOTHING: Final = "empty"  # the group of commands whose empty output is meant
 
 
 class CorpusError(ValueError):
@@ -21,6 +26,12 @@ class Pair:
     command: str
     output: str
     fixes: tuple[str, ...] = ()
+    group: str = ""
+
+    @property
+    def is_task(self) -> bool:
+        """Whether `command` is a task that is only to be begun."""
+        return not self.output.strip() and self.group != PRINTED_NOTHING
 
 
 def read_pairs(file: Path) -> list[Pair]:
@@ -58,7 +69,8 @@ def _pair(row: object) -> Pair:
     fixes = row.get("fixes", [])
     if not isinstance(fixes, list) or not all(isinstance(fix, str) for fix in fixes):
         raise CorpusError("fixes must be a list of strings, or absent")
-    return Pair(_rule(row), _text(row, "command"), _text(row, "output"), tuple(fixes))
+    group = _text(row, "group") if "group" in row else ""
+    return Pair(_rule(row), _text(row, "command"), _text(row, "output"), tuple(fixes), group)
 
 
 def _rule(row: dict[str, object]) -> str | None:

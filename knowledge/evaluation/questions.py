@@ -1,15 +1,22 @@
-"""Decides which questions a corpus is asked: those an item answers, and as many that none does.
+"""Decides which questions a corpus is asked: those an item answers, as many nothing is known about, and near misses.
 
-The questions without an answer are of these kinds. `held_out`: a question of the corpus itself while its own item is
-not there, which is the hardest case, as all that stands near it stays. `without_item`: the same by nature, as the
-corpus has no item of the rule that the pair names. `foreign`: a failure of another field, from the list of failures
-nobody wrote a rule for and from corpora about other things. Which ones is decided by a hash of the text, so every
-run asks the same. Pure.
+`answerable`: an item answers. `foreign`: a failure or task that nothing in the corpus is about, from the list of those
+nobody wrote a rule for and from corpora about other things; as many as answerable ones, or all there are. A hint there
+is a false injection: nothing offered can be about what happened.
+
+`held_out`: an answerable question once more while its own item is not there. `without_item`: the same by nature, as
+the corpus has no item of the rule that the pair names. These two are near misses, and the harder question: what stood
+beside the right item stays, often a sibling rule about the same tool or even the same failure, which a person might
+take for help. So they are told apart from false injections, beside them and never left out. What limits the figure:
+words and vectors are compared, no model here reads a rule and an output together, and that a rule is about nearly the
+same thing shows in neither. A held-out question costs a savepoint with deletions, so at most HELD_OUT_MOST are asked.
+
+Which questions are taken where not all are is decided by a hash of the text, so every run asks the same. Pure.
 """
 
 import hashlib
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from contract.text import clip
@@ -19,10 +26,13 @@ from knowledge.find_hints.findings import HintQuery
 Kind = Literal["answerable", "held_out", "without_item", "foreign"]
 
 SEED: Final = "retrieval-1"
-TRIGGER: Final = "tool.failed"
+HELD_OUT_MOST: Final = 400
+PRIMING: Final = "task.priming"
+FAILED: Final = "tool.failed"
 TOOL: Final = "shell"
 ERROR_CLASS: Final = "exit_nonzero"  # what the kernel's shell says of a command that ended with another status than 0
 QUERY_LIMIT: Final = 4_096  # code points, as the kernel clips
+TOOL_ARGUMENTS_LIMIT: Final = 1_024  # code points, as the kernel clips
 TOOL_RESULT_LIMIT: Final = 8_192  # code points, as the kernel clips
 OFFER_LIMIT: Final = 8  # hints a kernel asks for
 RANKED_LIMIT: Final = 20  # most that FindHints gives; rankings are judged to this depth
@@ -67,30 +77,30 @@ class Questions:
 def questions_of(
     pairs: Sequence[Pair], item_ids: Collection[str], foreign: Sequence[Sequence[Pair]], sample: int | None = None
 ) -> Questions:
-    """Return what to ask: all pairs with a rule (or `sample` of them), and as many without an answer as have one.
+    """Return what to ask: all pairs with a rule, or `sample` of them, and what goes with these.
 
-    Half of these are held out, those whose rule has no item among them. The other half are the pairs' own rows
-    without a rule, then as many of each of the `foreign` lists; a rule that has an item here makes a pair not
-    foreign. Where these are too few, more are held out.
+    Foreign are the pairs' own rows without a rule, then as many of each of the `foreign` lists; a rule that has an
+    item here makes a pair not foreign.
     """
     ruled = [pair for pair in pairs if pair.rule]
     asked = drawn(ruled, len(ruled) if sample is None else sample)
     answerable = [pair for pair in asked if pair.rule in item_ids]
-    without_item = [pair for pair in asked if pair.rule not in item_ids]
-    n_foreign = len(answerable) - max(len(answerable) // 2, len(without_item))
-    strangers = drawn([pair for pair in pairs if not pair.rule], n_foreign)
+    strangers = drawn([pair for pair in pairs if not pair.rule], len(answerable))
     here = {(pair.command, pair.output) for pair in pairs}
     pools = [
         [one for one in pool if one.rule not in item_ids and (one.command, one.output) not in here] for pool in foreign
     ]
-    strangers += drawn_from_each(pools, n_foreign - len(strangers))
-    held_out = drawn(answerable, len(answerable) - len(without_item) - len(strangers), "held out")
+    strangers += drawn_from_each(pools, len(answerable) - len(strangers))
     return Questions(
-        answerable=tuple(Question("answerable", pair) for pair in answerable),
-        held_out=tuple(Question("held_out", pair) for pair in held_out),
-        without_item=tuple(Question("without_item", pair) for pair in without_item),
-        foreign=tuple(Question("foreign", pair) for pair in strangers),
+        answerable=_asked("answerable", answerable),
+        held_out=_asked("held_out", drawn(answerable, HELD_OUT_MOST, "held out")),
+        without_item=_asked("without_item", [pair for pair in asked if pair.rule not in item_ids]),
+        foreign=_asked("foreign", strangers),
     )
+
+
+def _asked(kind: Kind, pairs: Sequence[Pair]) -> tuple[Question, ...]:
+    return tuple(Question(kind, pair) for pair in pairs)
 
 
 def drawn(pairs: Sequence[Pair], count: int, salt: str = "") -> list[Pair]:
@@ -113,17 +123,20 @@ def _hash(pair: Pair, salt: str) -> str:
 
 
 def hint_query(pair: Pair, number: int, limit: int, task: str = "") -> HintQuery:
-    """Return the request of a kernel whose shell tool failed with this output.
+    """Return the request of a kernel: when a run begins with this task, or when its shell tool failed with this output.
 
-    Its task is the command line, unless another one is given: the reference kernel sends the task of the run.
+    Of a failed call the command line is the task, unless another one is given: then the command is what the tool was
+    called with.
     """
-    return HintQuery(
-        run_id="evaluation",
-        activation_id=f"evaluation:a{number}",
-        trigger=TRIGGER,
+    asked = HintQuery("evaluation", f"evaluation:a{number}", PRIMING, clip(pair.command, QUERY_LIMIT), limit=limit)
+    if pair.is_task:
+        return asked
+    return replace(
+        asked,
+        trigger=FAILED,
         query=clip(task or pair.command, QUERY_LIMIT),
         tool=TOOL,
+        tool_arguments=clip(pair.command, TOOL_ARGUMENTS_LIMIT) if task else "",
         tool_result=clip(pair.output, TOOL_RESULT_LIMIT),
         error_class=ERROR_CLASS,
-        limit=limit,
     )

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from django.template.loader import render_to_string
 
-from knowledge.evaluation.figures import FIGURES
-from knowledge.evaluation.results import GOAL, TARGETS, WITH_INTERVAL, CorpusResult
+from knowledge.evaluation.figures import FALSE, FIGURES, NEAR_MISS
+from knowledge.evaluation.results import GOAL, OPERATING, TARGETS, WITH_INTERVAL, CorpusResult
 
 # figure -> head of its column
 HEADS: Final[Mapping[str, str]] = {
@@ -19,8 +19,8 @@ HEADS: Final[Mapping[str, str]] = {
     "right_first": "right first",
     "wrong_first": "wrong first",
     "false_injection": "false injection",
-    "false_injection_held_out": "held out",
-    "false_injection_foreign": "foreign",
+    "near_miss_injection": "near-miss injection",
+    "injection_all": "both",
     "abstention_precision": "abstention precision",
     "hints_per_answered": "hints an answer",
     "p50_ms": "p50 ms",
@@ -29,26 +29,39 @@ HEADS: Final[Mapping[str, str]] = {
 RANKING: Final = ("r_at_1_ungated", "r_at_1_all_pairs", "r_at_3_ungated", "mrr_at_10")
 GATED: Final = (
     "right_passed", "right_passed_of_found", "right_first", "wrong_first", "false_injection",
-    "false_injection_held_out", "false_injection_foreign", "abstention_precision", "hints_per_answered",
-    "p50_ms", "p95_ms",
+    "near_miss_injection", "injection_all", "abstention_precision", "hints_per_answered", "p50_ms", "p95_ms",
 )  # fmt: skip
 NONE: Final = "–"
 DOCUMENT_HEAD: Final = """# How well knowledge is found
 
 Written by `make bench-retrieval`; not edited by hand. Recorded failures are asked as the kernel asks about a failed
-call of its shell tool: the command line as the task, what it printed as the result. Each corpus is loaded alone.
-Versions of FindHints stand beside plain searches of the same rules by the same text. What the corpora are:
-`knowledge/evaluation/corpora/README.md`.
+call of its shell tool: the command line as the task, what it printed as the result; tasks as it asks when a run begins.
+Each corpus is loaded alone. Versions of FindHints stand beside plain searches of the same rules by the same text. What
+the corpora are: `knowledge/evaluation/corpora/README.md`.
 """
+NOTES: Final = """Near misses are answerable questions asked once more while their own item is not there, and
+questions whose rule has no item. They are the harder question of the two, and no false injection: what stood beside the
+right item stays, often a sibling rule about the same tool or even the same failure, which a person might take for help.
+What limits the figure: words and vectors are compared, no model here reads a rule and an output together. It stands
+beside false injection and counts none of its questions; `both` counts all. A version whose false injection is low and
+whose near-miss injection is high is silent about what its rules are not about, and offers the nearest rule where the
+right one is missing.
+
+`ruff` is asked with the line ruff prints, with its code, which its items hold: it is found by the exact path.
+`ruff-words` is the same without the codes, by words and meaning alone. Of both, and of every corpus, at most so many
+pairs are asked as its sentence says; which ones is decided by a hash of their text.
+
+`rrf` adds the reciprocal ranks (k = 60) of `fts.or` and `vector.only`; `hybrid.v3` adds their numbers instead."""
 TEMPLATE: Final = "_retrieval_report.html"
 SIDE: Final = 300  # units of the drawn curve
+DASHES: Final = {FALSE: "none", NEAR_MISS: "6 3"}  # how the two curves of a version are told apart
 
 
 def markdown(results: Sequence[CorpusResult], heading: str = "##") -> str:
     """Return the report of all corpora, with what each figure means."""
     parts = [_corpus(result, heading) for result in results]
     meanings = "\n".join(f"- {HEADS[name]}: {meaning}." for name, meaning in FIGURES.items())
-    notes = f"In brackets: 95% bootstrap interval over the questions.\n\n{meanings}"
+    notes = f"In brackets: 95% bootstrap interval over the questions.\n\n{meanings}\n\n{NOTES}"
     return "\n\n".join([*parts, f"{heading} What the figures mean\n\n{notes}"]) + "\n"
 
 
@@ -59,12 +72,12 @@ def _corpus(result: CorpusResult, heading: str) -> str:
     parts = [f"{heading} {result.corpus}", sentence(result)]
     parts += [f"Gate off:\n\n{_table(['version', *names], ranking)}"]
     parts += [f"Gate on, as a kernel asks:\n\n{_table(['version', *names], gated)}"]
-    operating = _operating(result)
-    if operating:
+    if any(version["operating"][FALSE] for version in result.versions.values()):
         parts.append(
-            "Right items that pass (and the threshold), when at most so many questions without an answer may get a "
-            f"hint. The goal is {GOAL:.0%}.\n\n{operating}"
+            "Right items that pass (and the threshold), when at most so many of the questions without an answer may "
+            f"get a hint. The goal is {GOAL:.0%} of those nothing here is about."
         )
+        parts += [_operating(result, name) for name in OPERATING]
     parts += [f"Not measured: {name}, {reason}." for name, reason in result.not_measured.items()]
     return "\n\n".join(parts)
 
@@ -73,15 +86,17 @@ def sentence(result: CorpusResult) -> str:
     """Return what was asked of what, in one sentence or two."""
     counts = result.counts
     text = (
-        f"{counts['items']} items; {counts['answerable']} questions with an answer, "
-        f"{counts['held_out'] + counts['without_item'] + counts['foreign']} without: "
-        f"{counts['held_out']} with their item taken away, {counts['without_item']} whose rule has no item, "
-        f"{counts['foreign']} from another field."
+        f"{counts['items']} items; {counts['answerable']} questions with an answer, {counts['foreign']} that nothing "
+        f"here is about, {counts['held_out'] + counts['without_item']} near misses: {counts['held_out']} with their "
+        f"item taken away, {counts['without_item']} whose rule has no item."
     )
+    asked = counts["answerable"] + counts["without_item"]
+    if asked < counts["pairs"]:
+        text += f" A sample: {asked} of {counts['pairs']} pairs are asked."
     if result.rules_without_item:
         text += f" Rules without an item: {', '.join(f'`{rule}`' for rule in result.rules_without_item)}."
     if result.task:
-        text += " Every question names the same task in place of its command line."
+        text += " Every failure is asked with the same task, beside its command line."
     return text
 
 
@@ -107,25 +122,27 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def _operating(result: CorpusResult) -> str:
-    shown = {name: version for name, version in result.versions.items() if version["operating"]}
+def _operating(result: CorpusResult, name: str) -> str:
+    shown = {version: figures for version, figures in result.versions.items() if figures["operating"][name]}
     if not shown:
         return ""
     rows = [list(shown)]
-    rows += [[_operating_cell(version, target) for version in shown.values()] for target in TARGETS]
-    rows.append([_chosen(version) for version in shown.values()])
-    return _table(["false injection at most", *(f"{target:.0%}" for target in TARGETS), "gate as it is"], rows)
+    rows += [[_operating_cell(figures["operating"][name], target) for figures in shown.values()] for target in TARGETS]
+    rows.append([_chosen(figures, name) for figures in shown.values()])
+    return _table([f"{HEADS[name]} at most", *(f"{target:.0%}" for target in TARGETS), "gate as it is"], rows)
 
 
-def _operating_cell(version: Mapping[str, Any], target: float) -> str:
-    found = next((one for one in version["operating"] if one["at_most"] == target), None)
+def _operating_cell(points: Sequence[Mapping[str, Any]], target: float) -> str:
+    found = next((one for one in points if one["at_most"] == target), None)
     return f"{found['right_passed']:.3f} (≥ {found['threshold']:.3f})" if found else NONE
 
 
-def _chosen(version: Mapping[str, Any]) -> str:
+def _chosen(version: Mapping[str, Any], name: str) -> str:
     if version["gate"] is None:
         return "no gate"
-    return f"{version['right_passed']:.3f} at {version['false_injection']:.1%} (≥ {version['gate']:.3f})"
+    share = version[name]
+    at = NONE if share is None else f"{share:.1%}"
+    return f"{version['right_passed']:.3f} at {at} (≥ {version['gate']:.3f})"
 
 
 def html(results: Sequence[CorpusResult]) -> str:
@@ -154,16 +171,23 @@ def _table_for_page(title: str, result: CorpusResult, figures: Sequence[str]) ->
     }
 
 
-def _drawn(name: str, version: Mapping[str, Any]) -> dict[str, Any]:
-    points = " ".join(
-        f"{point['false_injection'] * SIDE:.1f},{(1 - point['right_passed']) * SIDE:.1f}" for point in version["curve"]
-    )
+def _drawn(version_name: str, version: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "name": name,
-        "points": points,
-        "chosen": _chosen(version),
-        "x": f"{version['false_injection'] * SIDE:.1f}",
-        "y": f"{(1 - version['right_passed']) * SIDE:.1f}",
+        "name": version_name,
+        "lines": [_line(version, name) for name in OPERATING if version[name] is not None],
         "goal_x": f"{GOAL * SIDE:.1f}",
         "side": SIDE,
+    }
+
+
+def _line(version: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Return the operating curve over one kind of questions without an answer, and where on it the gate stands."""
+    points = [(point[name], point["right_passed"]) for point in version["curve"]]
+    return {
+        "head": HEADS[name],
+        "points": " ".join(f"{wrong * SIDE:.1f},{(1 - right) * SIDE:.1f}" for wrong, right in points),
+        "dashes": DASHES[name],
+        "chosen": _chosen(version, name),
+        "x": f"{version[name] * SIDE:.1f}",
+        "y": f"{(1 - version['right_passed']) * SIDE:.1f}",
     }

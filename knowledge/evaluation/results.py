@@ -5,22 +5,35 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
-from knowledge.evaluation.figures import FIGURES, Point, best_within, curve, interval, mean, percentile, values_of
+from knowledge.evaluation.figures import (
+    FALSE,
+    FIGURES,
+    NEAR_MISS,
+    Point,
+    best_within,
+    curve,
+    interval,
+    mean,
+    percentile,
+    values_of,
+)
 from knowledge.evaluation.measuring import Measured
 from knowledge.evaluation.questions import Questions
 
 DIGITS: Final = 4
-TARGETS: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # false injection the operating table shows
+TARGETS: Final = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # injection the operating tables show
+OPERATING: Final = (FALSE, NEAR_MISS)
 GOAL: Final = 0.1  # false injection that a gate is meant to stay within
 WITH_INTERVAL: Final = (
     "r_at_1_ungated",
     "r_at_3_ungated",
     "right_passed",
     "wrong_first",
-    "false_injection",
-    "false_injection_held_out",
-    "false_injection_foreign",
+    FALSE,
+    NEAR_MISS,
+    "injection_all",
 )
+TIMED: Final = ("answerable", "foreign")  # a held-out question repeats a text, whose vector may be kept
 CURVE_POINTS: Final = 60
 
 
@@ -55,17 +68,21 @@ class CorpusResult:
         return {
             "gate": figures["gate"],
             "right_passed": figures["right_passed"],
-            "wrong_passed": figures["false_injection"],
+            "wrong_passed": figures[FALSE],
+            "near_miss_passed": figures[NEAR_MISS],
             "n_answerable": self.counts["answerable"],
-            "n_unanswerable": sum(self.counts[kind] for kind in ("held_out", "without_item", "foreign")),
+            "n_unanswerable": self.counts["foreign"],
+            "n_near_miss": self.counts["held_out"] + self.counts["without_item"],
             "measured_on": measured_on,
             "corpus": self.corpus,
         }
 
 
-def counts_of(n_items: int, questions: Questions) -> dict[str, int]:
+def counts_of(n_items: int, n_pairs: int, questions: Questions) -> dict[str, int]:
+    """`n_pairs`: how many pairs with a rule the corpus has; those asked may be fewer."""
     return {
         "items": n_items,
+        "pairs": n_pairs,
         "answerable": len(questions.answerable),
         "held_out": len(questions.held_out),
         "without_item": len(questions.without_item),
@@ -76,7 +93,7 @@ def counts_of(n_items: int, questions: Questions) -> dict[str, int]:
 def figures_of(measured: Measured) -> dict[str, Any]:
     """Return the figures of one subject: means, intervals, times, gate and operating points."""
     values = values_of(measured.outcomes)
-    times = [one.took_ms for one in measured.outcomes]
+    times = [one.took_ms for one in measured.outcomes if one.kind in TIMED]
     points = curve(measured.outcomes)
     return {
         **{name: _short(mean(values[name])) for name in FIGURES},
@@ -85,11 +102,14 @@ def figures_of(measured: Measured) -> dict[str, Any]:
         "intervals": {name: _pair(interval(values[name])) for name in WITH_INTERVAL},
         "gate": measured.gate,
         "within_goal": _point(best_within(points, GOAL)),
-        "operating": [
-            {"at_most": target, **found} for target in TARGETS if (found := _point(best_within(points, target)))
-        ],
+        "operating": {name: _operating(points, name) for name in OPERATING},
         "curve": [] if measured.gate is None else [_point(point) for point in thinned(points, CURVE_POINTS)],
     }
+
+
+def _operating(points: Sequence[Point], name: str) -> list[dict[str, float | None]]:
+    found = ((target, _point(best_within(points, target, name))) for target in TARGETS)
+    return [{"at_most": target, **point} for target, point in found if point]
 
 
 def thinned(points: Sequence[Point], most: int) -> list[Point]:
@@ -110,7 +130,8 @@ def _point(point: Point | None) -> dict[str, float | None] | None:
         return None
     return {
         "threshold": _short(point.threshold),
-        "false_injection": _short(point.false_injection),
+        FALSE: _short(point.false_injection),
+        NEAR_MISS: _short(point.near_miss_injection),
         "right_passed": _short(point.right_passed),
     }
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from django.conf import settings
@@ -18,6 +19,7 @@ from knowledge.search_rows import embed_items
 WITH_VECTORS: Final = "hybrid.v3"  # the version that searches by meaning, and is measured by words alone as well
 LEXICAL: Final = f"{WITH_VECTORS}-lexical"
 VECTORS: Final = "vector.only"
+FUSED: Final = "rrf"
 VECTOR_TOKENS: Final = 256  # of a text that the plain vector search reads
 
 
@@ -34,11 +36,15 @@ Ask = Callable[[int, HintQuery, bool], Answer]  # project id, query, whether the
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One thing to measure. `prepare` is called once the items of a project are there."""
+    """One thing to measure. `prepare` is called once the items of a project are there.
+
+    `plain`: it has neither gate nor verdicts, so its ranking cut short is what it offers.
+    """
 
     name: str
     ask: Ask
     prepare: Callable[[int], None] | None = None
+    plain: bool = False
 
 
 def version_subject(name: str, version: str, *, vectors: bool = True) -> Subject:
@@ -70,37 +76,50 @@ def embeddings_off() -> Iterator[None]:
         settings.HINTS_EMBEDDINGS = before
 
 
-def baseline_subject(
-    name: str, search: Callable[[int, HintQuery], Sequence[tuple[str, float]]], prepare: Callable[[int], None]
-) -> Subject:
+def baseline_subject(name: str, search: baselines.Search, prepare: Callable[[int], None]) -> Subject:
     """Return a plain search: it offers all it finds, up to the limit, and its score is its only confidence."""
 
     def ask(project_id: int, query: HintQuery, gated: bool) -> Answer:
         return Answer(tuple(Offer(one, score) for one, score in search(project_id, query)[: query.limit]))
 
-    return Subject(name, ask, prepare)
+    return Subject(name, ask, prepare, plain=True)
 
 
 def embed_all(texts: Sequence[str]) -> list[list[float]]:
-    return [embeddings.embed(text, VECTOR_TOKENS).tolist() for text in texts]
+    """Return the vectors of texts; those of many texts at once are of items, which are measured more than once."""
+    embed = _embed_item if len(texts) > 1 else _embed
+    return [embed(text) for text in texts]
+
+
+def _embed(text: str) -> list[float]:
+    return [float(number) for number in embeddings.embed(text, VECTOR_TOKENS)]
+
+
+_embed_item = lru_cache(maxsize=4_096)(_embed)
 
 
 def all_subjects() -> dict[str, Subject]:
     """Return everything that is measured, by name, in the order reports show it."""
     vectors = baselines.Vectors(embed_all)
-    subjects = [version_subject(version, version) for version in VERSIONS]
-    subjects.append(version_subject(LEXICAL, WITH_VECTORS, vectors=False))
+
+    def prepare_both(project_id: int) -> None:
+        baselines.prepare_words(project_id)
+        vectors.prepare(project_id)
+
+    subjects = [version_subject(WITH_VECTORS, WITH_VECTORS), version_subject(LEXICAL, WITH_VECTORS, vectors=False)]
+    subjects += [version_subject(version, version) for version in VERSIONS if version != WITH_VECTORS]
     subjects += [
         baseline_subject("fts.websearch", baselines.websearch, baselines.prepare_words),
         baseline_subject("fts.or", baselines.any_word, baselines.prepare_words),
         baseline_subject(VECTORS, vectors.search, vectors.prepare),
+        baseline_subject(FUSED, baselines.fused(baselines.any_word, vectors.search), prepare_both),
     ]
     return {subject.name: subject for subject in subjects}
 
 
 def not_measurable(names: Collection[str]) -> dict[str, str]:
     """Return what of these cannot be measured here, and why: without the model a version would go by words alone."""
-    needing = [name for name in (WITH_VECTORS, VECTORS) if name in names]
+    needing = [name for name in (WITH_VECTORS, VECTORS, FUSED) if name in names]
     try:
         if needing:
             embeddings.embed("a text to try the model with")

@@ -59,7 +59,9 @@ def test_it_brings_its_own_database(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout.splitlines()[-1])
     assert set(printed["versions"]) == {"fts.or", "fts.websearch"}
-    assert {"r_at_1_ungated", "r_at_3_ungated", "false_injection", "right_passed"} <= set(printed["versions"]["fts.or"])
+    found = {"r_at_1_ungated", "right_passed", "false_injection", "near_miss_injection", "injection_all"}
+    assert found <= set(printed["versions"]["fts.or"])
+    assert (printed["counts"]["answerable"], printed["counts"]["held_out"], printed["counts"]["foreign"]) == (6, 6, 6)
     assert "starting a PostgreSQL of its own" in done.stderr
     assert "PostgreSQL" not in done.stdout.split("##")[0]
     assert "fts.websearch" in (folder / "report.html").read_text()
@@ -152,6 +154,8 @@ REFUSED = [
     (("--versions", "best.v9"), "best.v9 is not known; known are"),
     (("--corpus", "all", "--pairs", str(PAIRS)), "--pairs and --items are for one corpus"),
     (("--sample", "0"), "--sample must be 1 or more"),
+    (("--sample", "6", "--full"), "--sample and --full say different things"),
+    (("--store", "--corpus", "all", "--sample", "6"), "--store keeps a whole measurement only"),
     (("--store",), "--store keeps a whole measurement only"),
     (("--pairs", "absent.jsonl"), "absent.jsonl cannot be read"),
 ]

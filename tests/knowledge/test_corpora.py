@@ -12,13 +12,15 @@ from contract.redaction import redact
 from knowledge.drafts import parse_draft
 
 CORPORA = Path(__file__).resolve().parents[2] / "knowledge" / "evaluation" / "corpora"
-ANSWERED = ("thefuck", "ruff", "noisy", "russian", "tasks")
+SAME_ITEMS = {"ruff-words": "ruff"}
+ANSWERED = ("thefuck", "ruff", "ruff-words", "noisy", "russian", "tasks")
 WITHOUT_ANSWER = ("unanswerable", "tasks_unanswerable")
 OUTPUT_LIMIT = 8_192
 SHORTEST_LOG = 6_000
 # Rules of the recording that the README of the package does not name: no item can be made for them.
 WITHOUT_ITEM = {"thefuck": {"git_clone_missing": 6, "terraform_no_command": 2}}
 HOLDING_THE_MESSAGE = 10  # of the ruff items
+WITHOUT_CODE = 4  # of the ruff rules that are asked about
 PLACES_OF_A_MACHINE = re.compile(r"/root\b|/work/|/tmp/bt-|/home/(?!ada\b|ann\b)\w+")
 
 
@@ -44,8 +46,9 @@ def test_items_can_be_imported(name):
 
 
 def test_an_id_names_one_item_of_all_data_sets():
-    """All data sets can be imported into one project."""
-    ids = Counter(row["knowledge_id"] for name in file_names("items") for row in rows(name))
+    """All data sets can be imported into one project, but for the one that has another's items in another form."""
+    names = [f"{name}.items.jsonl" for name in ANSWERED if name not in SAME_ITEMS]
+    ids = Counter(row["knowledge_id"] for name in names for row in rows(name))
     assert [one for one, times in ids.items() if times > 1] == []
 
 
@@ -100,16 +103,31 @@ def test_most_answers_of_noisy_logs_are_no_exact_lookups():
 
 
 def test_items_of_ruff_do_not_give_the_answer_away():
-    """Neither code nor example of the error stands in an item; the message only where the documentation says it."""
-    messages = {row["rule"]: row for row in rows("ruff.pairs.jsonl")}
+    """Neither code nor example of the error stands in an item without codes; its message only where ruff says it so."""
+    messages = {row["rule"]: row for row in rows("ruff-words.pairs.jsonl")}
     holding = 0  # items whose documentation happens to hold the whole message in a sentence
-    for row in rows("ruff.items.jsonl"):
+    for row in rows("ruff-words.items.jsonl"):
         query = messages.get(row["knowledge_id"])
         text = f"{row['proposition']} {row.get('why', '')}"
-        assert "error_examples" not in row
+        assert not {"error_examples", "entities"} & set(row)
         holding += query is not None and query["output"] in text
         assert query is None or not query["code"] or not re.search(rf"\b{query['code']}\b", text)
     assert holding == HOLDING_THE_MESSAGE
+
+
+def test_ruff_is_as_printed_and_its_other_form_is_without_codes():
+    """Items differ by the code alone, queries by place and code before the same message; few rules have no code."""
+    items, bare = rows("ruff.items.jsonl"), rows("ruff-words.items.jsonl")
+    assert [{name: value for name, value in row.items() if name != "entities"} for row in items] == bare
+    codes = {row["knowledge_id"]: row.get("entities", []) for row in items}
+    lines, messages = rows("ruff.pairs.jsonl"), rows("ruff-words.pairs.jsonl")
+    for line, message in zip(lines, messages, strict=True):
+        assert {**line, "output": ""} == {**message, "output": ""}
+        code = line["code"]
+        assert codes[line["rule"]] == ([code] if code else [])
+        start = re.escape(line["command"].split()[-1]) + r":\d+:\d+: " + (code or f"{line['rule']}:")
+        assert re.fullmatch(rf"{start} (\[\*\] )?{re.escape(message['output'])}", line["output"]), line["output"]
+    assert sum(not row["code"] for row in lines) == WITHOUT_CODE
 
 
 @pytest.mark.parametrize("name", ["tasks", "tasks_unanswerable"])
@@ -156,7 +174,7 @@ def test_a_third_of_the_tasks_without_an_answer_is_near_the_rules():
 def test_counts_are_as_the_readme_states():
     """The table of the README is true."""
     readme = (CORPORA / "README.md").read_text(encoding="utf-8")
-    stated = re.findall(r"^\| (\w+) \| (\d+|none) \| (\d+) \|", readme, flags=re.MULTILINE)
+    stated = re.findall(r"^\| ([\w-]+) \| (\d+|none) \| (\d+) \|", readme, flags=re.MULTILINE)
     assert [name for name, _, _ in stated] == [*ANSWERED, *WITHOUT_ANSWER]
     for name, items, pairs in stated:
         assert len(rows(f"{name}.pairs.jsonl")) == int(pairs)

@@ -27,7 +27,14 @@ from knowledge.evaluation.figures import (
 )
 from knowledge.evaluation.measuring import Measured, measure, scratch_project, without_item
 from knowledge.evaluation.pairs import CorpusError, Pair, read_pairs
-from knowledge.evaluation.questions import Questions, drawn, drawn_from_each, hint_query, questions_of
+from knowledge.evaluation.questions import (
+    HELD_OUT_MOST,
+    Questions,
+    drawn,
+    drawn_from_each,
+    hint_query,
+    questions_of,
+)
 from knowledge.evaluation.subjects import LEXICAL, Answer, Subject, all_subjects, embeddings_off, make_vectors
 from knowledge.find_hints import VERSIONS, find_hints
 from knowledge.find_hints.findings import HintQuery
@@ -71,9 +78,9 @@ EXPECTED = {
     "right_passed_of_found": 1 / 3,
     "right_first": 1 / 5,
     "wrong_first": 2 / 5,
-    "false_injection": 2 / 6,
-    "false_injection_held_out": 1 / 3,
-    "false_injection_foreign": 1 / 3,
+    "false_injection": 1 / 3,
+    "near_miss_injection": 1 / 3,
+    "injection_all": 2 / 6,
     "abstention_precision": 4 / 6,
     "hints_per_answered": (2 + 1 + 3 + 1 + 2) / 5,
 }
@@ -96,8 +103,9 @@ def test_nothing_measured_makes_a_report() -> None:
     """An empty set gives figures, JSON and both reports without a number in place of what is not known."""
     found = results.figures_of(Measured((), None))
     assert {found[name] for name in FIGURES} == {None}
-    assert (found["p50_ms"], found["p95_ms"], found["curve"], found["operating"]) == (None, None, [], [])
-    result = results.CorpusResult("empty", results.counts_of(0, Questions((), (), (), ())), [], {"x": found}, {})
+    assert (found["p50_ms"], found["p95_ms"], found["curve"]) == (None, None, [])
+    assert found["operating"] == {"false_injection": [], "near_miss_injection": []}
+    result = results.CorpusResult("empty", results.counts_of(0, 0, Questions((), (), (), ())), [], {"x": found}, {})
     assert f"| x | {report.NONE} |" in report.markdown([result])
     assert "<td" in report.html([result])
 
@@ -142,7 +150,7 @@ def test_the_curve_goes_from_silence_to_everything() -> None:
     assert (points[0].false_injection, points[0].right_passed) == (0.0, 0.0)
     assert [point.threshold for point in points[1:]] == [0.9, 0.7, 0.6]
     assert [point.right_passed for point in points[1:]] == pytest.approx([0.2, 0.4, 0.6])
-    assert points[1].false_injection == pytest.approx(5 / 6)
+    assert (points[1].false_injection, points[1].near_miss_injection) == pytest.approx((2 / 3, 1.0))
 
 
 def test_the_best_point_holds_the_goal() -> None:
@@ -155,6 +163,21 @@ def test_the_best_point_holds_the_goal() -> None:
         (0.9, 0.5), (0.5, 1.0), (0.5, 1.0),
     ]  # fmt: skip
     assert best_within([], 1.0) is None
+
+
+def test_both_kinds_of_questions_without_an_answer_have_a_curve_of_their_own() -> None:
+    """Near misses do not move the curve of false injection, nor the other way; a kind not asked holds no goal."""
+    asked = [outcome("a", right="a"), Outcome("answerable", "b", (Offer("b", 0.5),), ())]
+    stranger, near = (Outcome(kind, "", (Offer("x", 0.7),), ()) for kind in ("foreign", "held_out"))
+    points = curve([*asked, near, Outcome("foreign", "", (Offer("x", 0.1),), ())])
+    within = [best_within(points, 0.0, name) for name in ("false_injection", "near_miss_injection")]
+    assert [point and (point.threshold, point.right_passed) for point in within] == [(0.5, 1.0), (0.9, 0.5)]
+    assert best_within(curve([*asked, stranger]), 1.0, "near_miss_injection") is None
+    found = results.figures_of(Measured((*asked, stranger), 0.6))
+    assert found["near_miss_injection"] is None
+    result = results.CorpusResult("x", results.counts_of(2, 2, Questions((), (), (), ())), [], {"v": found}, {})
+    assert "near-miss injection at most" not in report.markdown([result])
+    assert report.html([result]).count("<polyline") == 1
 
 
 def test_a_low_gate_can_crowd_out_what_is_right() -> None:
@@ -178,20 +201,29 @@ PAIRS = [Pair(f"r{number % 7}", f"command {number}", f"output {number}") for num
 STRANGERS = [Pair(None, f"stranger {number}", "no such thing") for number in range(50)]
 
 
-def test_as_many_questions_without_an_answer_as_with_one() -> None:
-    """Half of them are the corpus' own with their item taken away, half foreign; drawing again draws the same."""
+def test_as_many_foreign_questions_as_answerable_ones_and_all_of_these_held_out() -> None:
+    """Each answerable question comes once more with its item taken away; drawing again draws the same."""
     ids = {f"r{number}" for number in range(7)}
     asked = questions_of(PAIRS, ids, [STRANGERS])
-    assert (len(asked.answerable), len(asked.held_out), len(asked.foreign)) == (40, 20, 20)
-    assert {question.taken_away for question in asked.held_out} <= ids
+    assert [question.pair for question in asked.answerable] == PAIRS
+    assert [question.pair for question in asked.held_out] == PAIRS
+    assert (len(asked.foreign), asked.without_item) == (40, ())
+    assert {question.taken_away for question in asked.held_out} == ids
     assert {question.right for question in (*asked.held_out, *asked.foreign)} == {""}
     assert questions_of(PAIRS, ids, [STRANGERS]) == asked
     assert drawn(PAIRS, 5) != drawn(PAIRS, 5, "another salt")
-    few = questions_of(PAIRS, ids, [STRANGERS[:3]])
-    assert (len(few.held_out), len(few.foreign)) == (37, 3)
-    assert questions_of(PAIRS, ids, [STRANGERS], sample=10).answerable == tuple(
-        question for question in asked.answerable if question.pair in drawn(PAIRS, 10)
-    )
+    assert len(questions_of(PAIRS, ids, [STRANGERS[:3]]).foreign) == 3
+    few = questions_of(PAIRS, ids, [STRANGERS], sample=10)
+    assert [question.pair for question in few.answerable] == [question.pair for question in few.held_out]
+    assert [question.pair for question in few.answerable] == drawn(PAIRS, 10)
+
+
+def test_held_out_questions_are_bounded() -> None:
+    """Taking an item away is dear: so many are asked at most, drawn from all."""
+    pairs = [Pair("r", f"command {number}", "failed") for number in range(HELD_OUT_MOST + 50)]
+    asked = questions_of(pairs, {"r"}, [])
+    assert (len(asked.answerable), len(asked.held_out)) == (HELD_OUT_MOST + 50, HELD_OUT_MOST)
+    assert [question.pair for question in asked.held_out] != pairs[:HELD_OUT_MOST]
 
 
 def test_foreign_questions_come_from_each_list_alike() -> None:
@@ -210,7 +242,7 @@ def test_a_rule_without_an_item_is_counted_and_asked() -> None:
     assert asked.rules_without_item == ["r2", "r3", "r4", "r5", "r6"]
     assert len(asked.answerable) + len(asked.without_item) == len(PAIRS)
     assert {question.right for question in asked.without_item} == {""}
-    result = results.CorpusResult("x", results.counts_of(2, asked), asked.rules_without_item, {}, {})
+    result = results.CorpusResult("x", results.counts_of(2, len(PAIRS), asked), asked.rules_without_item, {}, {})
     assert f"{len(asked.without_item)} whose rule has no item" in report.sentence(result)
     assert "`r2`, `r3`" in report.sentence(result)
 
@@ -228,7 +260,19 @@ def test_a_question_is_asked_as_the_kernel_asks() -> None:
     query = hint_query(Pair("r", "git brnch", "x" * 9_000), 3, 8)
     assert (query.trigger, query.tool, query.query, query.limit) == ("tool.failed", "shell", "git brnch", 8)
     assert (len(query.tool_result), query.error_class) == (8_192, "exit_nonzero")
-    assert hint_query(Pair("r", "git brnch", "x"), 3, 8, "Tidy up").query == "Tidy up"
+    assert query.tool_arguments == ""
+    told = hint_query(Pair("r", "git brnch", "x"), 3, 8, "Tidy up")
+    assert (told.query, told.tool_arguments) == ("Tidy up", "git brnch")
+
+
+def test_a_task_is_asked_as_when_a_run_begins() -> None:
+    """Without an output the text is a task: nothing failed and no tool was called; a command that was silent is not."""
+    task = hint_query(Pair("r", "Add a gift note to the order.", ""), 3, 8, "Tidy up")
+    assert (task.trigger, task.query) == ("task.priming", "Add a gift note to the order.")
+    assert {task.tool, task.tool_result, task.tool_arguments, task.error_class} == {""}
+    assert task.limit == 8
+    silent = hint_query(Pair(None, "sync", "", group="empty"), 3, 8)
+    assert (silent.trigger, silent.tool, silent.query) == ("tool.failed", "shell", "sync")
 
 
 BAD_ROWS = [
@@ -239,6 +283,7 @@ BAD_ROWS = [
     ('{"rule": "r", "output": "b"}', "command is missing"),
     ('{"rule": "r", "command": "a", "output": null}', "output must be a string"),
     ('{"rule": "r", "command": "a", "output": "b", "fixes": "c"}', "fixes must be a list of strings"),
+    ('{"rule": "r", "command": "a", "output": "b", "group": 3}', "group must be a string"),
 ]
 
 
@@ -263,13 +308,13 @@ def test_a_file_without_pairs_is_refused(tmp_path: Path) -> None:
 
 def test_every_corpus_is_in_order() -> None:
     """The files that ship can be read; nearly every rule that a pair names has its item."""
-    assert set(data_sets.FOREIGN_TO) == {"thefuck", "ruff", "noisy", "russian"}
+    assert set(data_sets.FOREIGN_TO) == {"thefuck", "ruff", "ruff-words", "noisy", "russian", "tasks"}
     for name in data_sets.FOREIGN_TO:
         loaded = data_sets.load(name)
-        asked = questions_of(loaded.pairs, loaded.item_ids, loaded.foreign)
+        asked = questions_of(loaded.pairs, loaded.item_ids, loaded.foreign, data_sets.ASKED_MOST)
         assert len(asked.without_item) <= len(asked.answerable) // 20, name
-        assert len(asked.held_out + asked.without_item + asked.foreign) == len(asked.answerable), name
-        assert len(asked.foreign) >= len(asked.answerable) // 5, name
+        assert len(asked.foreign) == len(asked.held_out) == len(asked.answerable), name
+        assert len(asked.answerable + asked.without_item) == min(loaded.n_with_rule, data_sets.ASKED_MOST), name
 
 
 def make_drafts(*ids: str) -> list[ItemDraft]:
@@ -413,6 +458,19 @@ def test_vectors_rank_by_cosine() -> None:
         assert [score for _, score in vectors.search(project_id, hint_query(Pair(None, "x", "y"), 1, 8))] == [0.0, 0.0]
 
 
+def test_fused_rankings_count_places_and_not_scores() -> None:
+    """Reciprocal rank fusion: second in both beats first in one, whatever the scores; equal places go by id."""
+
+    def ranks(*names: str) -> baselines.Search:
+        return lambda project_id, query: [(name, 1000.0 - place) for place, name in enumerate(names)]
+
+    query = hint_query(Pair(None, "x", "y"), 1, 8)
+    found = baselines.fused(ranks("a", "c"), ranks("b", "c"))(1, query)
+    assert [name for name, _ in found] == ["c", "a", "b"]
+    assert [score for _, score in found] == pytest.approx([2 / 62, 1 / 61, 1 / 61])
+    assert baselines.fused(ranks(), ranks())(1, query) == []
+
+
 @pytest.fixture
 def small(db: None) -> dict[str, Any]:
     """Figures of every subject for 24 recorded failures, on their items and a quarter of the others."""
@@ -434,10 +492,15 @@ def test_a_small_measurement_tells_versions_apart(small: dict[str, Any]) -> None
     assert small["hybrid.v3"]["gate"] > 0
     # The curve at the gate says what was measured with it on, but for duplicates of what is held back.
     at_gate = next(one for one in small["hybrid.v3"]["curve"][::-1] if one["threshold"] >= small["hybrid.v3"]["gate"])
-    assert at_gate["false_injection"] == pytest.approx(small["hybrid.v3"]["false_injection"], abs=0.05)
+    for name in ("false_injection", "near_miss_injection"):
+        assert at_gate[name] == pytest.approx(small["hybrid.v3"][name], abs=0.1)
+    # What is missing leaves its neighbours; what nothing is about leaves nothing.
+    assert small["hybrid.v3"]["near_miss_injection"] > small["hybrid.v3"]["false_injection"]
+    assert small["rrf"]["r_at_3_ungated"] > small["fts.websearch"]["r_at_3_ungated"] + 0.2
+    assert list(small)[:2] == ["hybrid.v3", LEXICAL]
     shares = [version[name] for version in small.values() for name in FIGURES if name != "hints_per_answered"]
     assert all(share is None or 0 <= share <= 1 for share in shares)
-    result = results.CorpusResult("thefuck", results.counts_of(1, Questions((), (), (), ())), [], small, {})
+    result = results.CorpusResult("thefuck", results.counts_of(1, 24, Questions((), (), (), ())), [], small, {})
     text, fragment = report.markdown([result]), report.html([result])
     for name in small:
         assert f"| {name} |" in text
@@ -450,10 +513,18 @@ def test_a_small_measurement_tells_versions_apart(small: dict[str, Any]) -> None
 def test_a_gate_is_drawn_where_it_stands() -> None:
     """A version with a gate has a curve in the fragment, its place marked, and its operating point in the JSON."""
     found = results.figures_of(Measured(tuple(RANKED + SILENT), 0.75))
-    result = results.CorpusResult("x", results.counts_of(4, Questions((), (), (), ())), [], {"v": found}, {})
+    result = results.CorpusResult("x", results.counts_of(4, 5, Questions((), (), (), ())), [], {"v": found}, {})
     fragment = report.html([result])
-    assert '<circle cx="100.0" cy="240.0" r="4"' in fragment
-    assert "0.200 at 33.3% (≥ 0.750)" in fragment
+    # One of the three foreign questions and one of the three near misses got a hint: the dots stand in one place.
+    assert fragment.count('<circle cx="100.0" cy="240.0" r="4"') == 2
+    assert fragment.count("0.200 at 33.3% (≥ 0.750)") == 2
+    assert 'stroke-dasharray="none"' in fragment
+    assert 'stroke-dasharray="6 3"' in fragment
     assert "style=" not in fragment
     point = result.as_json("2026-11-30")["versions"]["v"]["operating_point"]
-    assert (point["gate"], point["right_passed"], point["wrong_passed"]) == (0.75, 0.2, 0.3333)
+    assert (point["gate"], point["right_passed"]) == (0.75, 0.2)
+    assert (point["wrong_passed"], point["near_miss_passed"]) == (0.3333, 0.3333)
+    text = report.markdown([result])
+    assert "| false injection at most |" in text
+    assert "| near-miss injection at most |" in text
+    assert "no false injection" in text

@@ -50,9 +50,16 @@ class Command(BaseCommand):
         parser.add_argument("--pairs", type=Path, help="ask these instead: JSON Lines of rule, command, output, fixes")
         parser.add_argument("--items", type=Path, help="of these items instead: JSON Lines as import_knowledge takes")
         parser.add_argument("--versions", nargs="+", metavar="NAME", help=f"only these of: {', '.join(NAMES)}")
-        parser.add_argument("--sample", type=int, metavar="N", help="ask only N pairs of each corpus, always the same")
         parser.add_argument(
-            "--task", default="", metavar="TEXT", help="ask with this task in place of the command lines"
+            "--sample",
+            type=int,
+            metavar="N",
+            default=data_sets.ASKED_MOST,
+            help=f"ask at most N pairs of each corpus, always the same; default: {data_sets.ASKED_MOST}",
+        )
+        parser.add_argument("--full", action="store_true", help="ask all pairs of each corpus")
+        parser.add_argument(
+            "--task", default="", metavar="TEXT", help="ask of failures with this task, and the command line beside it"
         )
         parser.add_argument("--json", action="store_true", help="print the result as JSON, as the last line")
         parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a fragment of a page")
@@ -81,7 +88,8 @@ class Command(BaseCommand):
     def measured(
         self, data_set: data_sets.DataSet, subjects: Sequence[Subject], options: dict[str, Any]
     ) -> results.CorpusResult:
-        questions = questions_of(data_set.pairs, data_set.item_ids, data_set.foreign, options["sample"])
+        sample = None if options["full"] else options["sample"]
+        questions = questions_of(data_set.pairs, data_set.item_ids, data_set.foreign, sample)
         self.tell(f"corpus {data_set.name}")
         if questions.without_item:
             rules = ", ".join(questions.rules_without_item)
@@ -89,7 +97,7 @@ class Command(BaseCommand):
         answers = measure(data_set.drafts, questions, subjects, self.tell, options["task"])
         return results.CorpusResult(
             corpus=data_set.name,
-            counts=results.counts_of(len(data_set.drafts), questions),
+            counts=results.counts_of(len(data_set.drafts), data_set.n_with_rule, questions),
             rules_without_item=questions.rules_without_item,
             versions={name: results.figures_of(answer) for name, answer in answers.items()},
             not_measured=self.left_out,
@@ -138,9 +146,12 @@ def load_sets(options: dict[str, Any]) -> list[data_sets.DataSet]:
     own, corpus = options["pairs"] or options["items"], options["corpus"]
     if own and corpus == "all":
         raise CommandError("--pairs and --items are for one corpus: name it with --corpus")
-    if options["sample"] is not None and options["sample"] < 1:
+    if options["sample"] < 1:
         raise CommandError("--sample must be 1 or more")
-    if options["store"] and (own or options["task"] or options["sample"] or options["versions"] or corpus != "all"):
+    narrowed = options["sample"] != data_sets.ASKED_MOST
+    if narrowed and options["full"]:
+        raise CommandError("--sample and --full say different things: leave one out")
+    if options["store"] and (own or options["task"] or narrowed or options["versions"] or corpus != "all"):
         raise CommandError("--store keeps a whole measurement only: give --corpus all and leave out what narrows it")
     names = list(data_sets.FOREIGN_TO) if corpus == "all" else [corpus]
     return [data_sets.load(name, pairs=options["pairs"], items=options["items"]) for name in names]
