@@ -96,10 +96,14 @@ def signature(text: str) -> Iterator[str]:
     yield from inner or telling or raised or _not_generic(plain) or dict.fromkeys(map(_spaced, lines))
 
 
+def plain(text: str) -> str:
+    """Return a text without what drives a terminal: colours, titles, control characters but for tabs and line ends."""
+    return _ESCAPES.sub("", text) if _CONTROL.search(text) else text
+
+
 def _lines(text: str) -> list[str]:
     """Return the lines that hold something: without escapes, the last state of each progress line."""
-    if _CONTROL.search(text):
-        text = _ESCAPES.sub("", text)
+    text = plain(text)
     if "\r" in text:
         lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.replace("\r\n", "\n").split("\n")]
     else:

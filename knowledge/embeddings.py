@@ -86,10 +86,13 @@ def _shortened(ids: list[int], max_tokens: int) -> list[int]:
 
 
 def unit(vector: Sequence[float] | Vector) -> Vector:
-    """Return the vector with length 1; one without a direction stays as it is."""
-    given: Vector = np.asarray(vector, dtype=np.float32)
-    length = float(np.linalg.norm(given))
-    return given / length if length > 0 else given
+    """Return the vector with length 1, however large or small its numbers; zeros stay zeros."""
+    given = np.asarray(vector, dtype=np.float64)
+    largest = float(np.abs(given).max(initial=0.0))
+    if largest == 0:
+        return given.astype(np.float32)
+    given = given / largest  # so that no square is past what a number can hold
+    return (given / np.linalg.norm(given)).astype(np.float32)
 
 
 def warm_up() -> None:

@@ -3,10 +3,13 @@
 import pytest
 
 from ingest.models import Project
+from knowledge import embeddings
 from knowledge.find_hints import find_hints
 from knowledge.find_hints.findings import Findings, HintQuery
 from knowledge.find_hints.v3 import engine, verdicts
+from knowledge.find_hints.v3.asked import ask
 from knowledge.find_hints.v3.index import codes_of, name_of, prints_of
+from knowledge.search_rows import embed_items
 from tests.knowledge.asking import add_item, make_project
 
 pytestmark = pytest.mark.django_db
@@ -112,3 +115,38 @@ def test_what_is_read_of_an_example_is_bounded_by_what_it_says() -> None:
     """Masks alone make no fingerprint."""
     assert list(prints_of("12345")) == [] == list(prints_of("---"))
     assert list(prints_of("Killed")) != []
+
+
+COLOURED = "\x1b[31m\x1b[1mfatal\x1b[0m: \x1b[33mflux\x1b[0m \x1b[33mcapacitor\x1b[0m is jammed\x1b]0;title\x07"
+
+
+def test_colours_of_a_terminal_change_nothing() -> None:
+    """What drives the terminal is no part of words: terms, names, codes and texts are those of the plain output."""
+    bare = "fatal: flux capacitor is jammed"
+    asked, plain = (ask(HintQuery("r-1", "r-1:a1", "tool.failed", tool_result=text)) for text in (COLOURED, bare))
+    assert asked == plain
+    project = make_project("colours")
+    add_item(project, "plants", proposition=ELSE, entities=("flux capacitor is jammed",))
+    assert "entity:flux capacitor is jammed" in search(project, f"before\n{COLOURED}\nafter").candidates[0].matched_by
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e30, 1e300])
+def test_an_embedding_counts_by_its_direction_alone(scale: float) -> None:
+    """Numbers a 32-bit float cannot hold would make it all zeros or no number, and silence what matches."""
+    project = make_project("scales")
+    add_item(project, "plants", proposition=ELSE)
+    embed_items(project.pk)
+    own = embeddings.embed("plants: Water the office plants on Fridays.").tolist()
+    found = search(project, "x", embedding=tuple(scale * one for one in own), embedding_model=embeddings.MODEL)
+    assert found.candidates[0].scores["cosine"] == pytest.approx(1.0, abs=0.01) and found.notes == ()
+
+
+def test_an_embedding_of_zeros_is_not_used_and_that_is_told() -> None:
+    """It has no direction: every item would be as far from it as can be, and the gate would hold back all of them."""
+    project = make_project("zeros")
+    add_item(project, "plants", proposition=ELSE)
+    embed_items(project.pk)
+    text = "plants in the office need water on fridays"
+    zeros = search(project, text, embedding=(0.0,) * embeddings.DIMENSION, embedding_model=embeddings.MODEL)
+    assert zeros.notes == ("the embedding was not used: all of its numbers are 0",)
+    assert offered(zeros) == offered(search(project, text)) == ["plants"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from contract.signature import signature
+from contract.signature import plain, signature
 from knowledge.find_hints.findings import HintQuery
 from knowledge.find_hints.v3.called import command_of
 from knowledge.find_hints.v3.index import codes_of, name_of, prints_of
@@ -94,7 +94,7 @@ def _said(query: HintQuery) -> tuple[str, str]:
     named = query.error_class if _NAMES_ERROR.search(query.error_class) else ""
     if not query.tool_result.strip():
         return "\n".join(text for text in (query.query, named) if text.strip()), ""
-    said = "\n".join(text for text in (query.tool_result, named) if text.strip())
+    said = "\n".join(text for text in (plain(query.tool_result), named) if text.strip())
     return said, query.query if query.trigger == "task.priming" else _beside(query)
 
 
