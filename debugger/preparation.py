@@ -1,10 +1,8 @@
 """Prepares a database for use: schema, the demo project with its person, knowledge and this start's API key."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from django.apps import apps
-from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
@@ -14,6 +12,8 @@ from ingest.authentication import create_key, revoke_key
 from ingest.models import ApiKey, Membership, Project
 from ingest.projects import create_project
 from ingest.tasks import make_partitions
+from knowledge.exchange.starter import starter_drafts
+from knowledge.items import import_items
 from knowledge.models import KnowledgeItem
 
 DEMO_SLUG = "demo"
@@ -21,7 +21,6 @@ DEMO_USER = "demo"
 KEY_NAME = "up"
 OUR_APPS = ("ingest", "knowledge", "debugger")
 ALL_SCOPES = ("ingest", "observe", "read", "curate")
-STARTER = Path(settings.BASE_DIR) / "knowledge" / "starter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,7 @@ def prepare_demo() -> Prepared:
         user, _ = get_user_model().objects.get_or_create(username=DEMO_USER, defaults={"is_staff": True})
         Membership.objects.get_or_create(project=project, user=user)
         if not KnowledgeItem.objects.filter(project=project).exists():
-            files = sorted(str(path) for path in STARTER.glob("*.jsonl"))
-            call_command("import_knowledge", *files, project=DEMO_SLUG, verbosity=0)
+            import_items(project, starter_drafts(), by="import", reason="the starter set")
         for old in ApiKey.objects.filter(project=project, name=KEY_NAME, revoked_at=None):
             revoke_key(old)
         _, raw_key = create_key(project, KEY_NAME, list(ALL_SCOPES))

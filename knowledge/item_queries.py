@@ -1,7 +1,5 @@
 """Reads lists of items for pages and programs: filtered by index, a page at a time, with their reported counts."""
 
-import base64
-import binascii
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,7 +7,7 @@ from typing import Final
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
-from ingest.errors import IngestError
+from ingest import cursors
 from knowledge.drafts import ItemDraft
 from knowledge.facets import wanted_facets
 from knowledge.item_rows import AT_ONCE
@@ -73,9 +71,9 @@ def item_list(
     """
     items = filter_items(project_id, filters, now)
     if cursor:
-        items = items.filter(knowledge_id__gt=read_cursor(cursor))
+        items = items.filter(knowledge_id__gt=cursors.unpack(cursor))
     found = list(items.order_by("knowledge_id")[: limit + 1])
-    more = make_cursor(found[limit - 1].knowledge_id) if len(found) > limit else None
+    more = cursors.pack(found[limit - 1].knowledge_id) if len(found) > limit else None
     return ItemListPage(tuple(_with_texts(project_id, found[:limit])), more)
 
 
@@ -100,6 +98,7 @@ def never_fires(project_id: int, now: datetime) -> Q:
 
 
 def filter_items(project_id: int, filters: ItemFilter, now: datetime | None) -> "QuerySet[KnowledgeItem]":
+    """Return the items that a list is limited to, in no order, without what only searches read of them."""
     items = KnowledgeItem.objects.filter(project_id=project_id).defer("keys", "facets")
     exact = {"state": filters.state, "kind": filters.kind}
     items = items.filter(**{name: word for name, word in exact.items() if word})
@@ -127,21 +126,6 @@ def _with_texts(project_id: int, items: Sequence[KnowledgeItem]) -> list[ItemRow
         revision.item = item
         found.append(ItemRow(item, revision, counts.get(item.knowledge_id, UseCounts())))
     return found
-
-
-def make_cursor(knowledge_id: str) -> str:
-    return base64.urlsafe_b64encode(knowledge_id.encode()).decode().rstrip("=")
-
-
-def read_cursor(cursor: str) -> str:
-    bad = IngestError("bad_cursor", 400, "cursor must be the next of an earlier answer, unchanged", field="cursor")
-    try:
-        knowledge_id = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-    except (ValueError, binascii.Error):
-        raise bad from None
-    if not knowledge_id or "\x00" in knowledge_id:
-        raise bad
-    return knowledge_id
 
 
 def all_drafts(project_id: int) -> Iterator[ItemDraft]:

@@ -4,8 +4,6 @@ A page is one query over the project's items, one that counts them, and two for 
 to. (Seed 001 §7, §13.)
 """
 
-import base64
-import binascii
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from django.utils import timezone
 
 from contract import stages
 from debugger.queries.knowledge_moves import STATE_TONES
+from ingest import cursors
 from ingest.errors import IngestError
 from knowledge.drafts import KINDS
 from knowledge.item_queries import NEVER_FIRES_DAYS, ItemFilter, filter_items
@@ -175,21 +174,19 @@ def _after(column: str, is_falling: bool, value: Any, knowledge_id: str) -> Q:
 
 def _make_cursor(sort: str, value: Any, knowledge_id: str) -> str:
     told = value.isoformat() if isinstance(value, datetime) else value
-    return base64.urlsafe_b64encode(json.dumps([sort, told, knowledge_id]).encode()).decode().rstrip("=")
+    return cursors.pack(json.dumps([sort, told, knowledge_id]))
 
 
 def _read_cursor(cursor: str, sort: str) -> tuple[Any, str]:
-    bad = IngestError("bad_cursor", 400, "cursor must be the next of an earlier answer, unchanged", field="cursor")
     try:
-        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        of_sort, value, knowledge_id = json.loads(raw)
+        of_sort, value, knowledge_id = json.loads(cursors.unpack(cursor))
         if sort == "changed":
             value = datetime.fromisoformat(value)
-    except (ValueError, TypeError, binascii.Error):
-        raise bad from None
+    except (ValueError, TypeError):
+        raise cursors.bad_cursor() from None
     fits = isinstance(value, {"id": str, "changed": datetime}.get(sort, int)) and isinstance(knowledge_id, str)
     if of_sort != sort or not fits or "\x00" in knowledge_id or (isinstance(value, int) and abs(value) >= 2**63):
-        raise bad
+        raise cursors.bad_cursor()
     if isinstance(value, datetime) and value.tzinfo is None:
-        raise bad
+        raise cursors.bad_cursor()
     return value, knowledge_id

@@ -2,7 +2,7 @@
 
 from typing import Any, Final, cast
 
-from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
@@ -11,23 +11,19 @@ from django.views.decorators.vary import vary_on_headers
 from contract import stages
 from debugger.access import get_project_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest, wants_fragment
-from debugger.queries.knowledge_files import json_lines, markdown_archive, starter_drafts
 from debugger.queries.knowledge_list import SORTS, WORDS, has_items, list_items, read_filter
 from debugger.queries.runs import Choice, choices
 from debugger.views.refusals import looking_on
 from ingest.errors import IngestError
 from ingest.models import Project
+from knowledge.exchange.downloads import FORMS, download
+from knowledge.exchange.starter import starter_drafts
 from knowledge.items import import_items
 
 ANY: Final = {"state": "any state", "kind": "any kind", "suspended": "suspended?", "fires": "fires?"}
 FLAG_WORDS: Final = {"true": "suspended", "false": "not suspended"}
 FIRES_WORDS: Final = {"never": "never fires"}
 TEXT_FILTERS: Final = {"topic": "topic", "tool": "tool", "mcp_server": "MCP server"}
-# form of an export -> what writes it, its media type, the ending of its file
-FORMS: Final = {
-    "jsonl": (json_lines, "application/jsonl", "jsonl"),
-    "markdown": (markdown_archive, "application/zip", "zip"),
-}
 
 
 @person_only
@@ -86,11 +82,7 @@ def export(request: HtmxHttpRequest, project: str) -> HttpResponse:
     form = request.GET.get("form", "jsonl")
     if form not in FORMS:
         raise Http404("no such form")
-    write, media, ending = FORMS[form]
-    name = f"{found.slug}-knowledge.{ending}"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
-    answer = StreamingHttpResponse(write(found), content_type=media, headers=headers)
-    return cast(HttpResponse, answer)  # what checks and sets headers treats both alike
+    return cast(HttpResponse, download(found, form))  # what checks and sets headers treats both alike
 
 
 @person_only

@@ -1,13 +1,12 @@
 """`/v1/knowledge/import` and `/export`: items in files, for machines; idempotent, all of it or nothing."""
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from django.conf import settings
 from django.db import transaction
-from django.http import FileResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -22,12 +21,11 @@ from ingest.models import Project
 from ingest.parameters import Parameters
 from knowledge.drafts import ItemDraft
 from knowledge.exchange import archive, json_lines, markdown
+from knowledge.exchange.downloads import FORMS, download
 from knowledge.exchange.places import ImportFault, Placed, drafts_of
-from knowledge.item_queries import all_drafts
 from knowledge.items import ImportResult, import_items
 from knowledge.items_api.requests import telling_refusals
 
-FORMS: Final = ("jsonl", "markdown")
 YES_NO: Final[Mapping[str, bool]] = {"": False, "0": False, "false": False, "1": True, "true": True}
 IDS_LISTED: Final = 1_000  # ids of one kind in an answer
 
@@ -117,21 +115,10 @@ class ExportView(MachineView):
         tags=["knowledge"],
     )
     def get(self, request: Request) -> HttpResponseBase:
-        given = Parameters(request, ("format",))
-        form = given.text("format") or FORMS[0]
+        form = Parameters(request, ("format",)).text("format") or "jsonl"
         if form not in FORMS:
             raise IngestError("invalid_parameter", 400, f"format must be one of: {', '.join(FORMS)}", field="format")
-        key = key_of(request)
-        name = f"{key.project.slug}-knowledge"
-        if form == "jsonl":
-            lines = (f"{json_lines.write_line(draft)}\n".encode() for draft in all_drafts(key.project_id))
-            answer = StreamingHttpResponse(lines, content_type=json_lines.MEDIA_TYPE)
-            answer.headers["Content-Disposition"] = f'attachment; filename="{name}.jsonl"'
-            return answer
-        packed = tempfile.TemporaryFile()  # noqa: SIM115 - the answer closes it
-        archive.write_archive(all_drafts(key.project_id), packed)
-        packed.seek(0)
-        return FileResponse(packed, as_attachment=True, filename=f"{name}.zip", content_type=archive.MEDIA_TYPE)
+        return download(key_of(request).project, form)
 
 
 def _form_of(request: Request) -> Form:

@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from debugger.queries.knowledge_files import starter_drafts
 from knowledge.drafts import ItemDraft
+from knowledge.exchange.starter import starter_drafts
 from knowledge.items import create_item, revise_item
 from knowledge.models import HintAnswer
 from tests.browser.conftest import SCREENSHOTS, Visitor

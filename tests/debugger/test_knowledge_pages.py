@@ -15,12 +15,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from contract import stages
-from debugger.queries.knowledge_files import starter_drafts
 from debugger.queries.knowledge_list import PAGE
 from ingest.models import Project
 from knowledge.drafts import ItemDraft
 from knowledge.exchange.archive import read_archive
 from knowledge.exchange.json_lines import read_lines
+from knowledge.exchange.starter import starter_drafts
 from knowledge.items import change_state, create_item, import_items, revise_item, suspend_item
 from knowledge.models import HintAnswer, KnowledgeChange, KnowledgeItem, KnowledgeRevision
 from tests.factories import make_person, make_project, send, typical_run
