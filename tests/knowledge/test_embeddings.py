@@ -1,19 +1,25 @@
 """The local embedding model: what it gives, what it does not read, and that nothing depends on it being there."""
 
 import logging
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from celery import current_app
 from django.core.management import CommandError, call_command
-from pytest_django import Settings
+from django.db import transaction
+from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
+from ingest.task_queue import TaskQueue
 from knowledge import embed_queue, embeddings, search_rows, tasks
+from knowledge.drafts import ItemDraft
 from knowledge.embeddings import DIMENSION, ITEM_TOKENS, MODEL, READ_LIMIT, EmbeddingError, embed, embed_all, readable
+from knowledge.items import create_item, import_items, suspend_item
 from knowledge.models import ItemEmbedding, SearchRow
 from tests.factories import make_project
 from tests.ingest.test_journal import in_threads
@@ -189,6 +195,40 @@ def test_a_task_that_filled_its_bound_is_queued_again(monkeypatch: pytest.Monkey
     monkeypatch.setattr(search_rows, "EMBEDDED_AT_ONCE", 2)
     assert (tasks.embed_items(project.pk), queued) == (2, [project.pk])
     assert (tasks.embed_items(project.pk), queued) == (1, [project.pk])
+
+
+@pytest.mark.django_db
+def test_a_change_of_text_is_queued_on_commit(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    """Once a transaction, however many items; neither a change of state nor what was rolled back is."""
+    project = make_project("alpha")
+    queued: list[int | None] = []
+    monkeypatch.setattr(embed_queue, "put", queued.append)
+    drafts = [ItemDraft(f"k-{number}", f"{RULE} `act {number}`.") for number in range(3)]
+    with django_capture_on_commit_callbacks(execute=True):
+        import_items(project, drafts, by="tester")
+    assert queued == [project.pk]
+    with django_capture_on_commit_callbacks(execute=True):
+        suspend_item(project, "k-1", True, by="tester", reason="test")
+        import_items(project, drafts, by="tester")
+        with suppress(RuntimeError), transaction.atomic():
+            create_item(project, ItemDraft("k-9", "Undone: `act`."), by="tester", reason="test")
+            raise RuntimeError
+    assert queued == [project.pk]
+
+
+def test_a_broker_that_is_away_is_tried_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first try fails in time and raises nothing; after it nothing is tried for a moment."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        address = f"redis://127.0.0.1:{holder.getsockname()[1]}/0"
+        for name in ("broker_url", "broker_write_url"):
+            monkeypatch.setattr(current_app.conf, name, address)
+        queue = TaskQueue()
+        assert not queue.is_closed and queue.put(embed_queue.TASK, (7,)) != "" and queue.is_closed
+        monkeypatch.setattr(embed_queue, "_tasks", queue)
+        embed_queue.put(7)
 
 
 @pytest.mark.django_db(transaction=True)
