@@ -17,6 +17,7 @@ from typing import Any
 from knowledge.drafts import ItemDraft, parse_draft
 
 CORPORA = Path(__file__).resolve().parent.parent / "knowledge" / "evaluation" / "corpora"
+VARIED = ("noisy", "ruff", "russian", "thefuck")
 VOCABULARY = 150_000  # words; the tail is identifiers made of two
 COUNTING = 1_100  # words that end a slug: two of them count this many squared
 REPLACED = 0.4  # share of an item's words drawn anew
@@ -39,13 +40,13 @@ class Source:
 
 
 def corpus_rows(kind: str, *names: str) -> list[dict[str, Any]]:
-    """Return the rows of some corpora, or of all; `kind` is items or pairs."""
-    paths = [CORPORA / f"{name}.{kind}.jsonl" for name in names] or sorted(CORPORA.glob(f"*.{kind}.jsonl"))
+    """Return the rows of some corpora; `kind` is items or pairs."""
+    paths = [CORPORA / f"{name}.{kind}.jsonl" for name in names]
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
 def source() -> Source:
-    bases = tuple(parse_draft(row) for row in corpus_rows("items"))
+    bases = tuple(parse_draft(row) for row in corpus_rows("items", *VARIED))
     pairs = corpus_rows("pairs", "ruff", "thefuck", "russian")
     failures = tuple(row["output"][:300].strip() for row in pairs if row["output"].strip())
     programs = [" ".join(row["command"].split()[:2]) for row in corpus_rows("pairs", "thefuck")]

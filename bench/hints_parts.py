@@ -29,7 +29,7 @@ from knowledge.offering import answer_each
 
 STATEMENTS = {
     "term counts": "FROM knowledge_termcount",
-    "by keys": "WHERE keys &&",
+    "by keys": "unnest(%(keys)s",
     "terms together": "WHERE keys @>",
     "nearest, approximate": "<~>",
     "nearest, all": "ORDER BY cosine DESC",

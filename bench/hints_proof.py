@@ -21,10 +21,10 @@ WHERE n IS DISTINCT FROM n_items
 """
 
 
-def check_rows(project_id: int) -> int:
-    """Write a sample of a project's search rows anew and compare; return how many. Leaves everything as it was.
+def different_rows(project_id: int) -> tuple[int, int]:
+    """Write a sample of a project's search rows anew; return how many differ, and of how many. Leaves all as it was.
 
-    Raises RuntimeError when a row differs.
+    Raises RuntimeError when a vector is missing.
     """
     pks = list(KnowledgeItem.objects.filter(project_id=project_id).order_by("pk").values_list("pk", flat=True))
     chosen = Random(project_id).sample(pks, min(SAMPLE, len(pks)))
@@ -34,14 +34,9 @@ def check_rows(project_id: int) -> int:
         search_rows.refresh(project_id, list(KnowledgeItem.objects.filter(pk__in=chosen)))
         after = _rows(chosen)
         transaction.set_rollback(True)
-    different = [pk for pk in chosen if before.get(pk) != after.get(pk) or pk not in after]
-    if different:
-        raise RuntimeError(
-            f"{len(different)} of {len(chosen)} search rows are not what the write path writes; load anew"
-        )
     if ItemEmbedding.objects.filter(pk__in=chosen, vector__isnull=False).count() != len(chosen):
         raise RuntimeError("vectors are missing")
-    return len(chosen)
+    return sum(pk not in after or before.get(pk) != after[pk] for pk in chosen), len(chosen)
 
 
 def check_counts(project_id: int) -> None:
