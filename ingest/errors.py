@@ -5,6 +5,7 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
+SHOWN: Final = 64  # code points of a name that is told back
 RETRY_SECONDS: Final = 5  # what a sender, or a browser, is told to wait when nothing can be stored now
 
 
@@ -21,6 +22,12 @@ class IngestError(Exception):
         self.status = status
         self.detail = detail
         self.extra = extra
+
+
+def shown_name(name: str) -> str:
+    """Return a name that a sender made up as it is told back: short, and printable."""
+    kept = "".join(one if one.isprintable() else "\ufffd" for one in name[:SHOWN])
+    return kept if len(name) <= SHOWN else f"{kept}…"
 
 
 def refusal_of(error: Exception) -> IngestError:

@@ -8,9 +8,8 @@ from django.utils.dateparse import parse_datetime
 from rest_framework.request import Request
 
 from contract.events import ID_LIMIT
-from ingest.errors import IngestError
+from ingest.errors import IngestError, shown_name
 
-SHOWN: Final = 50  # characters of an unknown name that an answer repeats
 FLAGS: Final = {"true": True, "false": False}
 INT32_MAX: Final = 2**31 - 1
 
@@ -22,9 +21,9 @@ class Parameters:
         """Raises IngestError 400 for a name that is not `known` (None: any is), and for one given twice."""
         self.values: dict[str, str] = {}
         for name, values in request.query_params.lists():
-            shown = name[:SHOWN]
+            shown = shown_name(name)
             if known is not None and name not in known:
-                detail = f"unknown parameter {shown!r}; known are {', '.join(known)}"
+                detail = f"unknown parameter {shown}; known are {', '.join(known)}"
                 raise IngestError("unknown_parameter", 400, detail, field=shown)
             if len(values) > 1:
                 raise IngestError("repeated_parameter", 400, f"{shown} is given more than once", field=shown)

@@ -10,13 +10,13 @@ from typing import Any, Final
 from contract import stages
 from contract.redaction import redact
 from contract.text import estimate_tokens
+from ingest.errors import shown_name
 
 PROPOSITION_TOKENS: Final = 120
 ID_LIMIT: Final = 200  # code points of an id, a scope, an entity or a topic
 TEXT_LIMIT: Final = 2_000  # code points of any other text
 LIST_LIMIT: Final = 50  # entries of one list
 LANGUAGE_LIMIT: Final = 10  # code points of a language's name
-SHOWN: Final = 50  # characters of an unknown name that an answer repeats
 SAY: Final = {"by": "who changes the item", "reason": "why the item changes", "note": "what the run shows"}
 KINDS: Final[Mapping[str, str]] = {
     "claim": "a rule somebody states",
@@ -81,7 +81,7 @@ def parse_draft(raw: object) -> ItemDraft:
     known = sorted(field.name for field in fields(ItemDraft))
     unknown = sorted(str(name) for name in raw if name not in known)
     if unknown:
-        shown = unknown[0][:SHOWN]
+        shown = shown_name(unknown[0])
         raise KnowledgeError(f"unknown field {shown}; known are {', '.join(known)}", field=shown)
     for name in ("knowledge_id", "proposition"):
         if name not in raw:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import yaml
 
-from knowledge.drafts import FLAG_FIELDS, LIST_FIELDS, SHOWN
+from ingest.errors import shown_name
+from knowledge.drafts import FLAG_FIELDS, LIST_FIELDS
 from knowledge.exchange.places import ImportFault
 
 FENCE: Final = "---"
@@ -37,7 +38,7 @@ def read_front(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
             raise ImportFault(file, line, "a field's name must be a word")
         name = key.value
         if name in values:
-            shown = name[:SHOWN]
+            shown = shown_name(name)
             told = f"{shown} stands in line {lines[name]} already; leave one of them out"
             raise ImportFault(file, line, told, field=shown)
         values[name], lines[name] = _value(name, value, file, line), line
@@ -45,7 +46,7 @@ def read_front(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
 
 
 def _value(name: str, node: yaml.Node, file: str, line: int) -> object:
-    shown = name[:SHOWN]
+    shown = shown_name(name)
     if isinstance(node, yaml.ScalarNode):
         if name in LIST_FIELDS:
             raise ImportFault(file, line, f"{shown} must be a list of texts", field=shown)

@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from knowledge.drafts import SHOWN, ItemDraft, KnowledgeError, as_object, parse_draft
+from ingest.errors import shown_name
+from knowledge.drafts import ItemDraft, KnowledgeError, as_object, parse_draft
 from knowledge.exchange.places import ImportFault, Placed, decode, fault_of
 
 MEDIA_TYPE: Final = "application/jsonl"
@@ -38,6 +39,6 @@ def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)[:SHOWN]
+        twice = shown_name(next(name for name in names if names.count(name) > 1))
         raise KnowledgeError(f"{twice} is given twice; leave one of them out", field=twice)
     return found

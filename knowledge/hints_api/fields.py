@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from contract import stages
-from ingest.errors import IngestError
+from ingest.errors import IngestError, shown_name
 
-SHOWN: Final = 64  # code points of a name that is told back
 INT64: Final = 2**63 - 1
 NULLABLE: Final = {"nullable": True}
 
@@ -37,12 +36,6 @@ def over(path: str, actual: int, limit: int, unit: str, fix: str) -> IngestError
     """Return the refusal of what is beyond a limit, with both numbers."""
     detail = f"{path} has {actual} {unit}; the limit is {limit}: {fix}"
     return IngestError("limit_exceeded", 422, detail, field=path, limit=limit, actual=actual, unit=unit)
-
-
-def shown_name(name: str) -> str:
-    """Return a name that a sender made up as it is told back: short, and printable."""
-    kept = "".join(one if one.isprintable() else "\ufffd" for one in name[:SHOWN])
-    return kept if len(name) <= SHOWN else f"{kept}…"
 
 
 def text(limit: int, *, required: bool = False, **shape: Any) -> RequestField:

@@ -16,7 +16,7 @@ from contract.hint_api import (
     TOOL_ARGUMENTS_LIMIT,
     TOOL_RESULT_LIMIT,
 )
-from ingest.errors import IngestError
+from ingest.errors import IngestError, shown_name
 from knowledge.find_hints.findings import HintQuery
 from knowledge.hints_api import fields
 from knowledge.hints_api.fields import RequestField
@@ -108,7 +108,7 @@ def parse_batch(body: Mapping[str, Any], slug: str) -> list[HintQuery]:
     """Return the requests of a batch in order: all of them, or IngestError with the path to the first wrong field."""
     unknown = sorted(set(body) - {"requests"})
     if unknown:
-        name = fields.shown_name(unknown[0])
+        name = shown_name(unknown[0])
         raise IngestError("unknown_field", 400, f"{name}: unknown field; known is requests", field=name)
     requests = body.get("requests")
     if not isinstance(requests, list) or not 1 <= len(requests) <= BATCH_LIMIT:

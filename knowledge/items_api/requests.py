@@ -1,6 +1,5 @@
 """Reads what is sent about items: strict JSON, each refusal by its field; and tells what the write path refuses."""
 
-import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -9,9 +8,10 @@ from django.conf import settings
 from rest_framework.request import Request
 
 from ingest.bodies import read_body
-from ingest.errors import IngestError
+from ingest.errors import IngestError, shown_name
+from ingest.json_body import parse
 from ingest.parameters import INT32_MAX
-from knowledge.drafts import SHOWN, ItemDraft, KnowledgeConflict, KnowledgeError, KnowledgeUnknown, parse_draft
+from knowledge.drafts import ItemDraft, KnowledgeConflict, KnowledgeError, KnowledgeUnknown, parse_draft
 from knowledge.exchange.places import ImportFault
 from knowledge.items import LIFECYCLE_FIELDS
 
@@ -44,19 +44,12 @@ def _code_of(error: KnowledgeError) -> tuple[str, int]:
 
 def read_object(request: Request, known: Collection[str], required: Collection[str]) -> dict[str, Any]:
     """Return the request's JSON object. Raises IngestError 400 naming the field, 413 for a body over its limit."""
-    raw = read_body(request, settings.KNOWLEDGE_MAX_BODY_BYTES)
-    try:
-        body = json.loads(raw)
-    except RecursionError:
-        raise IngestError("too_nested", 400, "the body is nested too deeply to be read", field="body") from None
-    except ValueError as error:
-        at = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
-        raise IngestError("bad_json", 400, f"the body is not valid JSON in UTF-8{at}", field="body") from None
+    body = parse(read_body(request, settings.KNOWLEDGE_MAX_BODY_BYTES))
     if not isinstance(body, dict):
         raise IngestError("bad_body", 400, "the body must be a JSON object", field="body")
     unknown = sorted(set(body) - set(known))
     if unknown:
-        shown = _shown(unknown[0])
+        shown = shown_name(unknown[0])
         detail = f"unknown field {shown}; known are {', '.join(sorted(known))}"
         raise IngestError("unknown_field", 400, detail, field=shown)
     missing = sorted(set(required) - set(body))
@@ -93,7 +86,3 @@ def read_text(body: dict[str, Any], knowledge_id: str) -> ItemDraft:
             detail = "item.knowledge_id must be that of the address, or be left out"
             raise IngestError("invalid_field", 400, detail, field="item.knowledge_id")
     return parse_draft(item)
-
-
-def _shown(name: str) -> str:
-    return name[:SHOWN].encode(errors="replace").decode()
