@@ -72,13 +72,17 @@ def loaded(stack: HintsStack, folder: Path | None, n_items: int) -> Figures:
     """Have the items in the database, and return what loading took (now, or when it was done) and their sizes."""
     # Imported here: their models need the settings.
     from bench import hints_beside, hints_proof, hints_store  # noqa: PLC0415
+    from bench.hints_items import source  # noqa: PLC0415
+    from knowledge import embeddings  # noqa: PLC0415
 
     mark = folder / MARK if folder else None
     sizes = [n_items, *[max(1, n_items // SMALLER)] * (len(stack.project_ids) - 1)]
     with psycopg.connect(stack.dsn, autocommit=True) as connection:
         if mark is None or not mark.exists():
             projects = list(zip(stack.project_ids, sizes, strict=True))
-            seconds = hints_store.fill(connection, SEED, projects, _vectors())
+            kept = folder.parent / "vectors" if folder else None
+            vectors = hints_store.embedded(SEED, len(source().bases), embeddings.embed, kept)
+            seconds = hints_store.fill(connection, SEED, projects, vectors)
             with hints_store.timed(seconds, "plain full-text search"):
                 hints_beside.prepare(connection)
             with hints_store.timed(seconds, "proof"):
@@ -95,15 +99,6 @@ def loaded(stack: HintsStack, folder: Path | None, n_items: int) -> Figures:
         if found["rows_differing"] and "kept" not in found:
             raise RuntimeError(f"{found['rows_differing']} search rows are not what the write path writes")
         return {**found, "sizes": hints_store.sizes(connection, sum(sizes))}
-
-
-def _vectors() -> Any:
-    from bench import hints_store  # noqa: PLC0415
-    from bench.hints_items import source  # noqa: PLC0415
-    from knowledge import embeddings  # noqa: PLC0415
-
-    texts = hints_store.embedded_texts(SEED, len(source().bases))
-    return hints_store.Vectors(texts, embeddings.embed)
 
 
 def figures(stack: HintsStack, n_requests: int, rounds: int) -> Figures:

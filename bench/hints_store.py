@@ -5,12 +5,14 @@ partly towards another embedded text and partly anywhere. The large indexes are 
 definitions.
 """
 
+import hashlib
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,10 +44,10 @@ Seconds = dict[str, float]
 class Vectors:
     """Vectors of embedded texts, by what the text was varied from, and noisy ones near them."""
 
-    def __init__(self, texts: Sequence[tuple[str, int]], embed: Callable[[str], Any]) -> None:
-        self._vectors = np.stack([embed(text) for text, _ in texts])
+    def __init__(self, vectors: Any, bases: Sequence[int]) -> None:
+        self._vectors = vectors
         self._by_base: dict[int, list[int]] = {}
-        for place, (_, base) in enumerate(texts):
+        for place, base in enumerate(bases):
             self._by_base.setdefault(base, []).append(place)
 
     def near(self, bases: Sequence[int], seed: int) -> Any:
@@ -61,9 +63,18 @@ class Vectors:
         return noise / np.linalg.norm(noise, axis=1, keepdims=True)
 
 
-def embedded_texts(seed: str, n_bases: int) -> list[tuple[str, int]]:
-    """Return the texts that are embedded: one item of each base, then more."""
-    return [hints_rows.text(seed, number, number % n_bases) for number in range(TEXTS)]
+def embedded(seed: str, n_bases: int, embed: Callable[[str], Any], kept: Path | None) -> Vectors:
+    """Return the vectors of one item of each base and of more; from the file `kept` if it has those of these texts."""
+    texts = [hints_rows.text(seed, number, number % n_bases) for number in range(max(TEXTS, n_bases))]
+    digest = hashlib.sha256("\0".join(text for text, _ in texts).encode()).hexdigest()[:16]
+    path = kept.with_name(f"{kept.name}-{digest}.npy") if kept else None
+    if path is not None and path.exists():
+        vectors = np.load(path)
+    else:
+        vectors = np.stack([embed(text) for text, _ in texts])
+        if path is not None:
+            np.save(path, vectors)
+    return Vectors(vectors, [base for _, base in texts])
 
 
 def vector_rows(project_id: int, first_pk: int, vectors: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,11 +101,23 @@ def test_proof_sees_what_is_wrong() -> None:
 
 def test_vectors_have_length_one_and_lie_near_their_text() -> None:
     """Noise leaves a vector nearer to a text of its own base than to the others."""
-    places = {"zero": 0, "one": 1, "two": 2}
-    vectors = hints_store.Vectors(list(places.items()), lambda text: np.eye(384, dtype=np.float32)[places[text]])
-    near = vectors.near([2, 0, 2], seed=5)
+    near = hints_store.Vectors(np.eye(3, 384, dtype=np.float32), [7, 8, 9]).near([9, 7, 9], seed=5)
     assert np.allclose(np.linalg.norm(near, axis=1), 1.0, atol=1e-5)
     assert [int(row[:3].argmax()) for row in near] == [2, 0, 2]
+
+
+def test_embedding_is_done_once(tmp_path: Path) -> None:
+    """Vectors are kept in a file of their texts: those of other items are made anew."""
+    texts: list[str] = []
+
+    def embed(text: str) -> np.ndarray:
+        texts.append(text)
+        return np.ones(384, dtype=np.float32)
+
+    for seed in ("1", "1", "2"):
+        hints_store.embedded(seed, 4, embed, tmp_path / "vectors")
+    assert len(texts) == 2 * hints_store.TEXTS
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_each_fifth_question_is_a_long_log() -> None:
