@@ -7,9 +7,11 @@ import pytest
 from kernel.core.bounds import (
     ACTIVATION_BYTES,
     DEFERRED_LIMIT,
+    LEAST_TEXT_BYTES,
     PROCESSED_LIMIT,
     STATE_BYTES,
     SUPPRESSED_LIMIT,
+    TURN_TEXT_BYTES,
     bounded,
     clip_bytes,
 )
@@ -186,3 +188,13 @@ def test_many_failures_put_off_with_their_calls_stay_small(text: str) -> None:
     assert size(run.state.activation) < ACTIVATION_BYTES and size(run.state) < STATE_BYTES
     assert from_json(RunState, to_json(run.state)) == run.state
     assert [one.tool_arguments.split()[1] for one in run.state.activation.deferred] == names[1:]
+
+
+def test_what_was_called_takes_of_the_room_of_the_turn() -> None:
+    """Diagnostics and arguments of one turn's calls have one bound together, but for the least kept of each."""
+    run = CoreRun()
+    run.reply(*["shell"] * 32)
+    for n in range(1, 33):
+        run.fail(f"c{n}", "fatal: no", tool_arguments="x" * 1_024)
+    kept = sum(len(call.diagnostic) + len(call.tool_arguments) for call in run.states[-2].calls)
+    assert TURN_TEXT_BYTES * 0.9 < kept < TURN_TEXT_BYTES + 32 * LEAST_TEXT_BYTES
