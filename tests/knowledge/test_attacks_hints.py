@@ -4,7 +4,7 @@ import pytest
 
 from ingest.models import Project
 from knowledge import embeddings
-from knowledge.find_hints import find_hints
+from knowledge.find_hints import explain_absence, find_hints
 from knowledge.find_hints.findings import Findings, HintQuery
 from knowledge.find_hints.v3 import engine, verdicts
 from knowledge.find_hints.v3.asked import ask
@@ -150,3 +150,42 @@ def test_an_embedding_of_zeros_is_not_used_and_that_is_told() -> None:
     zeros = search(project, text, embedding=(0.0,) * embeddings.DIMENSION, embedding_model=embeddings.MODEL)
     assert zeros.notes == ("the embedding was not used: all of its numbers are 0",)
     assert offered(zeros) == offered(search(project, text)) == ["plants"]
+
+
+def told(project: Project, knowledge_id: str, text: str = "", **fields: object) -> str:
+    asked = {"trigger": "tool.failed", **fields}
+    query = HintQuery("r-1", "r-1:a1", tool_result=text, **asked)  # type: ignore[arg-type]
+    considered = [one.item.knowledge_id for one in find_hints(project.pk, query, engine.VERSION).candidates]
+    assert knowledge_id not in considered
+    return explain_absence(project.pk, query, engine.VERSION, knowledge_id)
+
+
+def test_why_an_item_is_no_candidate_is_true() -> None:
+    """It does not say that others are nearer where none is, nor that meaning was compared where it was not."""
+    project = make_project("absence")
+    add_item(project, "plants", proposition=ELSE)
+    embed_items(project.pk)
+    assert "too far" in told(project, "plants", "kernel panic in module")
+    assert "does not know the language of what happened" in told(project, "plants", "ошибка: на диске нет места")
+    assert told(project, "plants") == "Nothing was asked that has words to compare."
+
+
+def test_shared_words_are_told_as_they_were_written() -> None:
+    """Not as stems, and only those of the text that decides."""
+    project = make_project("absence-words")
+    for number in range(60):
+        add_item(project, f"k{number:02}", proposition=f"Unstage it: `git reset number{number} repositories`.")
+    query = HintQuery("r-1", "r-1:a1", "tool.failed", tool_result="fatal: repositories are broken")
+    found = {one.item.knowledge_id for one in find_hints(project.pk, query, engine.VERSION).candidates}
+    (absent, *_) = sorted({f"k{number:02}" for number in range(60)} - found)
+    assert "It shares repositories with what happened" in explain_absence(project.pk, query, engine.VERSION, absent)
+
+
+def test_why_an_item_is_no_candidate_at_a_first_call() -> None:
+    """An item about the server may be for another trigger; without a server nothing decides."""
+    project = make_project("absence-first")
+    add_item(project, "failures", proposition=ELSE, mcp_server="git", trigger="tool.failed")
+    first = {"trigger": "mcp.first_call", "tool": "git_log"}
+    assert "for the trigger tool.failed" in told(project, "failures", mcp_server="git", **first)
+    assert "none was given" in told(project, "failures", **first)
+    assert "does not name it" in told(project, "failures", mcp_server="time", **first)

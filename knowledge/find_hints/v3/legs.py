@@ -100,7 +100,7 @@ def fetch(project_id: int, query: HintQuery, asked: Asked) -> Found:
     named = exact | {item_id for item_id, _, kind in rows if kind == PHRASED}
     bags = _best({item_id: bag for item_id, bag, _ in rows}, named, terms)
     known_script = not asked.texts or embeddings.readable(asked.texts[0])
-    vector, notes = _vector(query, asked, known_script)
+    vector, notes = query_vector(query, asked, known_script)
     if vector is None:
         return Found(terms, bags, exact, named, {}, False, known_script, notes)
     try:
@@ -193,7 +193,7 @@ def _lexical(bag: str, terms: Terms) -> float:
     return terms.lexical(shared, float(words[0]))
 
 
-def _vector(query: HintQuery, asked: Asked, known_script: bool) -> tuple[Vector | None, tuple[str, ...]]:
+def query_vector(query: HintQuery, asked: Asked, known_script: bool) -> tuple[Vector | None, tuple[str, ...]]:
     """Return the query's vector, the sender's if it is of our model; notes say what was not used."""
     if not asked.texts or not embeddings.enabled():
         return None, ()
