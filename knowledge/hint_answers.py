@@ -15,7 +15,7 @@ LISTED: Final = 50  # candidates listed in an answer and in hint.query, best fir
 CAUTIONS: Final = {"proposed": "not yet confirmed", "challenged": "evidence against it exists"}
 # hold reason -> the score that decided
 DECIDING: Final = {"gate": "confidence", "near_duplicate": "similarity"}
-VECTOR_LEGS: Final = ("vector", "meaning")  # as matchers name the leg that compares vectors
+BY_MEANING: Final = "meaning"  # as a matcher names the leg that compares vectors
 UNUSED_EMBEDDING: Final = "embedding: this search compared no vectors; the one that was sent was not used"
 
 
@@ -71,7 +71,8 @@ def deciding_numbers(finding: Finding, gate: float | None, limit: int) -> dict[s
     score = finding.scores.get(DECIDING.get(finding.hold_reason, ""))
     if score is not None and math.isfinite(score):
         found["value"] = score
-    bound = {"gate": gate, "limit": limit}.get(finding.hold_reason)
+    needed = finding.scores.get("needed", gate)  # a version may ask more of a candidate than its gate
+    bound = {"gate": needed, "limit": limit}.get(finding.hold_reason)
     if bound is not None:
         found["bound"] = bound
     return found
@@ -80,8 +81,7 @@ def deciding_numbers(finding: Finding, gate: float | None, limit: int) -> dict[s
 def notes_of(query: HintQuery, findings: Findings) -> list[str]:
     """Return sentences for the sender about how was searched."""
     notes = list(findings.notes)
-    legs = findings.matcher.split("+")
-    if query.embedding and not notes and not any(leg in legs for leg in VECTOR_LEGS):
+    if query.embedding and not notes and BY_MEANING not in findings.matcher.split("+"):
         notes.append(UNUSED_EMBEDDING)
     return notes
 

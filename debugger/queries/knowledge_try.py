@@ -25,9 +25,8 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "confidence": ("confidence", "how sure the match is; the gate, marked on the bar, compares it"),
     "lexical": ("shared words", "the words both have, rare ones counting more"),
     "share": ("of the query", "how much of what the query says the item has"),
-    "cover": ("of the item", "how much of what the item says the query has"),
+    "overlap": ("overlap", "the words both have, beside the length of the rule"),
     "cosine": ("meaning", "how near the meaning is, by embedding"),
-    "rrf": ("both ranks", "the ranks by words and by meaning taken together"),
     "tier": ("tier", "0 an entity, 1 a topic, 2 a whole phrase, 3 shared terms; lower ranks first"),
     "shared_terms": ("shared terms", "words that a line of what happened and the item share"),
 }
@@ -147,7 +146,7 @@ def _largest(candidates: Sequence[Finding]) -> Mapping[str, float]:
     most: dict[str, float] = {}
     for finding in candidates:
         for name, value in finding.scores.items():
-            most[name] = max(most.get(name, 1.0 if name != "rrf" else 0.0), value)
+            most[name] = max(most.get(name, 1.0), value)
     return most
 
 
@@ -165,7 +164,7 @@ def _result(query: HintQuery, findings: Findings, finding: Finding, most: Mappin
         tokens=estimate_tokens(item.proposition),
         matched=tuple(_apart(_matched(reason) for reason in finding.matched_by)),
         replaces=replaces[0] if replaces else "",
-        parts=tuple(_part(name, value, most, findings.gate) for name, value in _ordered(finding.scores)),
+        parts=tuple(_part(name, value, most, _needed(findings, finding)) for name, value in _ordered(finding.scores)),
         reason=finding.hold_reason,
         reason_meaning=stages.HOLD_REASONS.get(finding.hold_reason, finding.hold_reason),
         decided=_decided(query, findings, finding),
@@ -197,7 +196,8 @@ def _apart(reasons: Iterable[Iterable[Piece]]) -> Iterator[Piece]:
 
 def _ordered(scores: Mapping[str, float]) -> list[tuple[str, float]]:
     places = {name: place for place, name in enumerate(PARTS)}
-    return sorted(scores.items(), key=lambda pair: (places.get(pair[0], len(places)), pair[0]))
+    shown = ((name, value) for name, value in scores.items() if name != "needed")
+    return sorted(shown, key=lambda pair: (places.get(pair[0], len(places)), pair[0]))
 
 
 def _part(name: str, value: float, most: Mapping[str, float], gate: float | None) -> ScorePart:
@@ -210,11 +210,16 @@ def _part(name: str, value: float, most: Mapping[str, float], gate: float | None
     return ScorePart(name, label, meaning, value, filled, marked)
 
 
+def _needed(findings: Findings, finding: Finding) -> float | None:
+    """Return the confidence a candidate needs: the gate, or more where the version says so."""
+    return finding.scores.get("needed", findings.gate)
+
+
 def _decided(query: HintQuery, findings: Findings, finding: Finding) -> str:
     """Return what a hold reason rests on, "" when the reason says it all."""
     item = finding.item
     if finding.hold_reason == "gate":
-        return _against_gate(finding.scores.get("confidence"), findings.gate)
+        return _against_gate(finding.scores.get("confidence"), _needed(findings, finding))
     if finding.hold_reason == "near_duplicate" and "similarity" in finding.scores:
         return f"{finding.scores['similarity']:.0%} of its words are those of the other"
     if finding.hold_reason == "scope_mismatch":

@@ -19,9 +19,9 @@ def asked(trigger: str = "tool.failed", **fields: Any) -> Asked:
     return ask(HintQuery("r-1", "r-1:a1", trigger, **fields))
 
 
-@pytest.mark.parametrize("trigger", ["tool.failed", "agent.search", "operation.stalled"])
+@pytest.mark.parametrize("trigger", ["tool.failed", "operation.stalled"])
 def test_at_runtime_a_task_says_nothing_beside_an_output(trigger: str) -> None:
-    """The kernel's own triggers, an application's search and a trigger nobody knows: what happened decides."""
+    """The kernel's own triggers and one nobody knows: what happened decides."""
     found = asked(trigger, query=TASK, tool="shell", tool_result=ERROR)
     assert found == asked(trigger, tool_result=ERROR)
     assert set(found.weights) == set(terms(ERROR)) and found.texts == (ERROR,)
@@ -179,3 +179,10 @@ def test_any_text_can_be_asked(text: str, trigger: str) -> None:
     found = asked(trigger, query=text, tool_result=text, entities=(text,), topics=(text,))
     assert all(weight > 0 for weight in found.weights.values())
     assert found.holds(found.row) == bool(found.row)
+
+
+def test_an_agent_that_searches_asks_in_its_own_words() -> None:
+    """Its question counts beside the output, however long it is."""
+    found = asked("agent.search", query=TASK, tool="shell", tool_result=ERROR)
+    assert {"parser", "git"} <= found.weights.keys()
+    assert not found.is_task

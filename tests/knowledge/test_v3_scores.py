@@ -11,6 +11,7 @@ from knowledge.find_hints.findings import Finding, HintQuery, ItemView
 from knowledge.find_hints.v3.asked import ask
 from knowledge.find_hints.v3.scores import GATE, Scored, Terms, rarity, scored
 from knowledge.find_hints.v3.verdicts import (
+    BESIDE_EXACT,
     CODE_ITEMS,
     EXACT,
     PARTLY,
@@ -213,3 +214,26 @@ def test_a_replacement_keeps_the_better_match(own: str) -> None:
     assert found.item == other and found.reasons[0] == "replaces:old"
     assert (found.tier, found.numbers.score) == ((EXACT, 0.1) if own == "better" else (WHOLE, 0.5))
     assert found.reasons[1:] == (("code:E501",) if own == "better" else ("entity:flux",))
+
+
+def test_beside_an_exact_match_a_partial_one_needs_more() -> None:
+    """What is the matter is known then; a firm match of another kind and one that is nearly sure still stand."""
+    exact = Match(make_item("a-exact"), EXACT, ("fingerprint:error example",), numbers())
+    whole = Match(
+        make_item("b-whole", proposition="Open the valve."), WHOLE, ("entity:valve",), numbers(confidence=0.0)
+    )
+    weak = partly(make_item("c-weak", proposition="Close the pump."), item_id=3, confidence=BESIDE_EXACT - 0.01)
+    sure = partly(make_item("d-sure", proposition="Wait for steam."), item_id=4, confidence=BESIDE_EXACT)
+    findings = judged(exact, whole, weak, sure)
+    assert reasons(findings) == {"a-exact": "", "b-whole": "", "d-sure": "", "c-weak": "gate"}
+    assert {one.item.knowledge_id: one.scores["needed"] for one in findings}["c-weak"] == BESIDE_EXACT
+    assert reasons(judged(whole, weak, sure))["c-weak"] == ""
+    assert reasons(judged(exact, weak, gate=0.0))["c-weak"] == ""
+
+
+def test_an_agent_that_asks_by_itself_is_told_what_is_meant_for_any_moment() -> None:
+    """The trigger of an item says when it is offered unasked; tool and server limit it still."""
+    moment, tool = make_item("a", trigger="tool.failed"), make_item("b", tool="other")
+    assert reasons(judged(partly(moment), trigger="agent.search")) == {"a": ""}
+    assert reasons(judged(partly(moment), trigger="task.priming")) == {"a": "scope_mismatch"}
+    assert reasons(judged(partly(tool), trigger="agent.search")) == {"b": "scope_mismatch"}

@@ -162,3 +162,9 @@ def test_threads_have_stemmers_of_their_own() -> None:
     for thread in threads:
         thread.join()
     assert found == [True] * 4
+
+
+@pytest.mark.parametrize("word", ["café", "größe", "mañana", "їжак", "ґрунт"])
+def test_letters_with_marks_and_of_other_alphabets_stay_in_their_words(word: str) -> None:
+    """A word is one term, not what stands between its accented letters."""
+    assert len(terms(word)) == 1

@@ -17,6 +17,7 @@ from knowledge.find_hints.v3.called import command_of
 from knowledge.find_hints.v3.index import codes_of, name_of, prints_of
 from knowledge.find_hints.v3.words import spelled, terms
 
+ASKED_IN_WORDS: Final = ("task.priming", "agent.search")  # triggers whose query is the question
 COMMAND_WORDS: Final = 12  # a runtime query of more words is a task
 COMMAND_TAKEN: Final = 3  # words of a command that say what it is: program, subcommand, object
 LONG: Final = 600  # code points; of a longer output lines are chosen
@@ -72,7 +73,7 @@ def ask(query: HintQuery) -> Asked:
     telling = _telling(said)
     around = " ".join((beside, *(() if query.tool.lower() in _GENERAL_TOOLS else (query.tool,))))
     weights = _weights(said, telling, around)
-    lines = [line for line in said.splitlines() if line.strip()][:LINES_PRINTED]
+    lines = [line for line in (*telling.splitlines(), *said.splitlines()) if line.strip()][:LINES_PRINTED]
     row = tuple(terms(_phrased(said, telling)))
     return Asked(
         weights=weights,
@@ -95,7 +96,7 @@ def _said(query: HintQuery) -> tuple[str, str]:
     if not query.tool_result.strip():
         return "\n".join(text for text in (query.query, named) if text.strip()), ""
     said = "\n".join(text for text in (plain(query.tool_result), named) if text.strip())
-    return said, query.query if query.trigger == "task.priming" else _beside(query)
+    return said, query.query if query.trigger in ASKED_IN_WORDS else _beside(query)
 
 
 def _beside(query: HintQuery) -> str:

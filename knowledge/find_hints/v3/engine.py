@@ -38,8 +38,10 @@ def search(project_id: int, query: HintQuery, *, gated: bool = True) -> Findings
     items = candidates.load_by_pk(_worth_judging(found, numbers))
     replacements = candidates.fetch_replacements(project_id, list(items.values()))
     query = lift_suppressions(query, (*items.values(), *replacements.values()))
-    codes = codes_held(asked, list(items.values()))
-    matches = {item.knowledge_id: match(asked, item, numbers[pk], codes) for pk, item in items.items()}
+    codes = codes_held(asked, [item for pk, item in items.items() if pk in found.exact])
+    matches = {
+        item.knowledge_id: match(asked, item, numbers[pk], codes, named=pk in found.named) for pk, item in items.items()
+    }
     matches = _replaced({name: one for name, one in matches.items() if one.reasons}, replacements)
     legs_used = ("exact", "terms", "meaning") if found.by_meaning else ("exact", "terms")
     gate = GATE if gated else 0.0

@@ -92,11 +92,11 @@ def phrases_of(item: ItemView) -> Iterable[tuple[str, ...]]:
 def phrase_of(text: str) -> tuple[str, ...]:
     """Return the terms of a text that says something when it stands whole; none of `exit code` or `node_modules`.
 
-    That is two words or more, not all of them such as stand in every second diagnostic; of single words the names of
-    errors, which are written in humps (`UndefinedTable`).
+    That is three words or more, or two of which one does not stand in every second diagnostic; of single words the
+    names of errors, which are written in humps (`UndefinedTable`).
     """
-    found = tuple(terms(text))
-    several = len(text.split()) > 1 and not COMMON.issuperset(word.lower() for word in text.split())
+    found, words = tuple(terms(text)), text.lower().split()
+    several = len(words) > 2 or (len(words) == 2 and not COMMON.issuperset(words))
     return found if len(found) >= 2 and (several or _HUMPS.fullmatch(text.strip())) else ()
 
 

@@ -6,7 +6,8 @@ index proposes and exact distances decide. A failing vector search leaves the se
 
 import functools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,12 +26,14 @@ logger = logging.getLogger(__name__)
 Bag = Mapping[str, float]
 
 EXACT, PHRASED, BY_TERM = 0, 1, 2  # how an item was found; the lowest counts
-FOUND_BY_TERMS: Final = 800  # items that the terms of one query may find together
+FOUND_BY_TERMS: Final = 400  # items that the terms of one query may find together
+COMMON_ALONE: Final = 20_000  # items up to which a common term finds some alone
 TERMS_AT_ONCE: Final = 3  # common terms that must stand together where no rare one is
-SCORED: Final = 100  # items of the best match by terms that go on
+SCORED: Final = 60  # items of the best match by terms that go on
 NEAREST: Final = 50  # items by meaning
 QUERY_TOKENS: Final = 32  # read of a query's text; more changes nothing measurable
 EXACT_LIMIT: Final = 50_000  # items of a project up to which all its vectors are compared
+VECTORS_MS: Final = 800  # that a statement over vectors may take
 PROPOSED: Final = 200  # items that the approximate index proposes
 
 _COUNTS: Final = "SELECT term, n_items FROM knowledge_termcount WHERE project_id = %s AND term = ANY(%s)"
@@ -104,7 +107,7 @@ def fetch(project_id: int, query: HintQuery, asked: Asked) -> Found:
     if vector is None:
         return Found(terms, bags, exact, named, {}, False, known_script, notes)
     try:
-        with transaction.atomic():  # a savepoint at most: a failure in here must not end the caller's transaction
+        with _bounded():
             cosines = _nearest(project_id, vector, n_items)
             cosines |= _cosines(vector, bags.keys() - cosines.keys())
     except DatabaseError as error:
@@ -112,6 +115,20 @@ def fetch(project_id: int, query: HintQuery, asked: Asked) -> Found:
         return Found(terms, bags, exact, named, {}, False, known_script, (*notes, "vectors could not be searched"))
     bags |= {item_id: parse_bag(bag) for item_id, bag in _rows(_BAGS, [sorted(cosines.keys() - bags.keys())])}
     return Found(terms, bags, exact, named, cosines, True, known_script, notes)
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """Give the vectors little time, and keep their failure from the caller's transaction, if there is one.
+
+    A kernel waits two seconds in all, and words are better than nothing. Inside a caller's transaction the limit would
+    outlast this, and is left out.
+    """
+    alone = not connection.in_atomic_block
+    with transaction.atomic():
+        if alone:
+            _rows("SELECT set_config('statement_timeout', %s, true)", [str(VECTORS_MS)])
+        yield
 
 
 def _tell(problem: str) -> None:
@@ -143,12 +160,20 @@ def _by_keys(project_id: int, asked: Asked, counts: Mapping[str, int]) -> list[t
     rows: list[tuple[int, str, int]] = []
     if kinds:
         rows = _rows(_BY_KEYS, {"keys": list(kinds), "kinds": list(kinds.values()), "most": FOUND_BY_TERMS})
-    return rows if rare else rows + _together(project_id, common[:TERMS_AT_ONCE])
+    return (
+        rows
+        if rare
+        else rows
+        + _together(project_id, common[:TERMS_AT_ONCE], too_common=bool(common) and counts[common[0]] > COMMON_ALONE)
+    )
 
 
-def _together(project_id: int, common: Sequence[str]) -> list[tuple[int, str, int]]:
-    """Return items with all of the common terms; where there are none, with fewer of them, the rarest."""
-    for count in range(len(common), 0, -1):
+def _together(project_id: int, common: Sequence[str], *, too_common: bool) -> list[tuple[int, str, int]]:
+    """Return items with all of the common terms; where there are none, with fewer of them, the rarest.
+
+    One alone finds nothing in a big project: it would find a part of it, and says too little.
+    """
+    for count in range(len(common), 1 if too_common else 0, -1):
         keys = keyed(project_id, (f"t:{term}" for term in common[:count]))
         rows: list[tuple[int, str, int]] = _rows(_TOGETHER, [BY_TERM, list(keys), FOUND_BY_TERMS])
         if rows:

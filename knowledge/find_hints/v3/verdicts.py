@@ -25,6 +25,7 @@ MEANING_SHOWN: Final = 0.35  # cosine from which meaning is named as a reason
 EXACT: Final = 2
 WHOLE: Final = 1
 PARTLY: Final = 0
+BESIDE_EXACT: Final = 0.9  # confidence that a partial match needs where an exact one is offered
 SURE: Final = {EXACT: 1.0, WHOLE: 0.9, PARTLY: 0.0}  # least confidence of a match
 KINDS: Final = {"claim": 0, "observation": 1}
 STATES: Final = {"confirmed": 0, "proposed": 1, "challenged": 2, "at_risk": 3}
@@ -45,10 +46,13 @@ class Match:
         return max(self.numbers.confidence, SURE[self.tier])
 
 
-def match(asked: Asked, item: ItemView, numbers: Scored, held_codes: Mapping[str, int]) -> Match:
-    """Return how an item matches. `held_codes`: error code -> how many candidates declare it."""
-    exact = [*_prints(asked, item), *_codes(asked, item, held_codes), *_servers(asked, item)]
-    whole = [*_names(asked, item), *_phrases(asked, item)]
+def match(asked: Asked, item: ItemView, numbers: Scored, held_codes: Mapping[str, int], *, named: bool = True) -> Match:
+    """Return how an item matches. `held_codes`: error code -> how many candidates declare it.
+
+    `named` False says that it was found by none of its names, phrases, fingerprints and codes: none is looked for.
+    """
+    exact = [*_prints(asked, item), *_codes(asked, item, held_codes), *_servers(asked, item)] if named else []
+    whole = [*_names(asked, item), *_phrases(asked, item)] if named else []
     shared = [asked.words.get(term, term) for term in numbers.shared[:TERMS_SHOWN]]
     partly = [f"terms:{', '.join(dict.fromkeys(shared))}"] if shared else []
     if numbers.cosine is not None and numbers.cosine >= MEANING_SHOWN:
@@ -104,10 +108,12 @@ def judge(query: HintQuery, matches: Sequence[Match], gate: float) -> tuple[Find
     """Walk down the ranking, say of each candidate whether it is offered or why not; the offered come first."""
     offered: list[Match] = []
     held: list[tuple[Match, str]] = []
+    needed: dict[str, float] = {}
     skills = frozenset(name_of(skill) for skill in query.active_skills if skill.strip())
     for one in sorted(matches, key=_order):
         reason = _own_reason(query, one.item, skills)
-        if not reason and one.confidence < gate:
+        needed[one.item.knowledge_id] = _needed(one, offered, gate)
+        if not reason and one.confidence < needed[one.item.knowledge_id]:
             reason = "gate"
         reason = reason or _relative_reason(one.item, [other.item for other in offered])
         if not reason and len(offered) >= query.limit:
@@ -118,8 +124,15 @@ def judge(query: HintQuery, matches: Sequence[Match], gate: float) -> tuple[Find
             offered.append(one)
     verdicts = [*((one, "") for one in offered), *held]
     return tuple(
-        Finding(one.item, rank, one.reasons, _numbers(one), reason) for rank, (one, reason) in enumerate(verdicts, 1)
+        Finding(one.item, rank, one.reasons, _numbers(one, needed[one.item.knowledge_id]), reason)
+        for rank, (one, reason) in enumerate(verdicts, 1)
     )
+
+
+def _needed(one: Match, offered: Sequence[Match], gate: float) -> float:
+    """Return the confidence a match needs: more for a partial one where an exact one says what is the matter."""
+    exact = any(other.tier == EXACT for other in offered)
+    return BESIDE_EXACT if gate and exact and one.tier == PARTLY else gate
 
 
 def _order(one: Match) -> tuple[int, float, int, int, str]:
@@ -128,11 +141,12 @@ def _order(one: Match) -> tuple[int, float, int, int, str]:
     return -one.tier, -one.numbers.score, kind, state, item.knowledge_id
 
 
-def _numbers(one: Match) -> dict[str, float]:
+def _numbers(one: Match, needed: float) -> dict[str, float]:
     numbers = one.numbers
     found = {
         "score": round(one.tier + numbers.score, 4),
         "confidence": round(one.confidence, 4),
+        "needed": needed,
         "lexical": round(numbers.lexical, 3),
         "share": round(numbers.share, 4),
         "overlap": round(numbers.overlap, 4),
@@ -156,7 +170,9 @@ def _own_reason(query: HintQuery, item: ItemView, skills: frozenset[str]) -> str
 
 
 def _out_of_scope(query: HintQuery, item: ItemView) -> bool:
-    pairs = ((item.trigger, query.trigger), (item.tool, query.tool), (item.mcp_server, query.mcp_server))
+    """Return whether an item is for another moment, tool or server. An agent that asks by itself has no such moment."""
+    moment = item.trigger if query.trigger == "agent.search" else query.trigger
+    pairs = ((item.trigger, moment), (item.tool, query.tool), (item.mcp_server, query.mcp_server))
     return any(scope and scope.lower() != asked.lower() for scope, asked in pairs)
 
 

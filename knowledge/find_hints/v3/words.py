@@ -18,9 +18,9 @@ from knowledge.find_hints.v2 import STOP
 TERM_LIMIT: Final = 60  # code points; longer ones are hashes and encodings, not words
 
 _WORD: Final = re.compile(r"\w[\w.\-]*")
-_PART: Final = re.compile(
-    r"[\u3040-\u30ff\u3400-\u9fff]+|\d+|[A-ZА-ЯЁ]+(?![a-zа-яё])|[A-ZА-ЯЁ]?[a-zа-яё]+|[^\W\d_A-Za-zА-Яа-яЁё\u3040-\u30ff\u3400-\u9fff]+"
-)
+_PART: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|\d+|[^\W\d_\u3040-\u30ff\u3400-\u9fff]+")
+_HUMP: Final = re.compile(r"[A-ZА-ЯЁ]+(?![a-zа-яё])|[A-ZА-ЯЁ]?[a-zа-яё]+")
+_OTHER_LETTERS: Final = re.compile(r"[^\W\d_A-Za-zА-Яа-яЁё]")  # in their words humps are not looked for
 _CYRILLIC: Final = re.compile("[а-яё]")
 _SIGNS: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 # Composing costs the square of a run of combining marks, and no text means anything by so many; the two half-width
@@ -67,15 +67,24 @@ def _terms_of_word(word: str) -> tuple[tuple[str, str], ...]:
 
 
 def _split(word: str) -> Iterator[tuple[str, str]]:
-    parts = _PART.findall(word)
+    parts = _parts(word)
     if len(parts) > 1 and len(word) <= TERM_LIMIT:
         yield word.lower(), word.lower()
     head, dot, last = word.rpartition(".")
-    named = dot and 1 < len(_PART.findall(last)) < len(parts)  # UndefinedTable of psycopg2.errors.UndefinedTable
-    for part in _PART.findall(head) if named else parts:
+    named = dot and 1 < len(_parts(last)) < len(parts)  # UndefinedTable of psycopg2.errors.UndefinedTable
+    for part in _parts(head) if named else parts:
         yield from _terms_of_part(part.lower())
     if named:
         yield from _split(last)
+
+
+def _parts(word: str) -> list[str]:
+    """Return the runs of letters, digits and signs of a word; those of letters by their humps (`GitPush`)."""
+    return [part for run in _PART.findall(word) for part in (_humps(run) if run[0].isalpha() else [run])]
+
+
+def _humps(run: str) -> list[str]:
+    return [run] if _OTHER_LETTERS.search(run) else _HUMP.findall(run)
 
 
 @functools.lru_cache(maxsize=20_000)
