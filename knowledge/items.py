@@ -127,6 +127,7 @@ def change_state(
     """
     check_words(by, reason)
     _check_run(run_id)
+    check_text("replaced_by", replaced_by or "", ID_LIMIT)
     near = Q(knowledge_id__in=[knowledge_id, replaced_by or knowledge_id]) | Q(replaced_by=knowledge_id)
     found = lock_items(project, near)
     item = named(found, knowledge_id)

@@ -1,16 +1,25 @@
 """Items as a zip of Markdown files, read and written in memory: nothing of it is ever a path. Bounded in every way."""
 
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterable
 from io import BytesIO
 from typing import IO, Final
 
-from knowledge.drafts import ItemDraft
+from knowledge.drafts import ItemDraft, KnowledgeError
 from knowledge.exchange.markdown import SUFFIX, file_name, read_markdown, write_markdown
 from knowledge.exchange.places import NAME_SHOWN, ImportFault, Placed
 
 MEDIA_TYPE: Final = "application/zip"
 MOST_FILE_BYTES: Final = 2 * 1024 * 1024  # of one file; an item's limits allow for less
+# What these unpack to is stopped where it is too much; of other methods much comes at once.
+_BOUNDED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# What comes of reading a zip that is none, or is damaged: each of its numbers and names may be wrong.
+_DAMAGED: Final = (
+    zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, EOFError, IndexError, OSError, OverflowError,
+    RuntimeError, ValueError,
+)  # fmt: skip
 _WRITTEN: Final = (1980, 1, 1, 0, 0, 0)  # the same items make the same bytes
 _OF_SYSTEMS: Final = ("__MACOSX/",)
 
@@ -32,7 +41,9 @@ def read_archive(data: bytes, *, most_files: int, most_bytes: int) -> list[Place
                 most_bytes -= len(read)
                 placed.append(read_markdown(read, entry.filename))
             return placed
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, zipfile.LargeZipFile):
+    except KnowledgeError:
+        raise
+    except _DAMAGED:
         raise ImportFault("zip", 0, "the body is no zip that can be read; pack the files again") from None
 
 
@@ -53,13 +64,15 @@ def _read(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most_bytes: int) -> 
     name = entry.filename[:NAME_SHOWN]
     if not entry.filename.endswith(SUFFIX):
         raise ImportFault(name, 0, f"this is no Markdown file ({SUFFIX}); leave it out")
+    if entry.compress_type not in _BOUNDED:
+        raise ImportFault(name, 0, "this file is packed in a way that is not read; pack it with deflate")
     if entry.flag_bits & 0x1:
         raise ImportFault(name, 0, "this file is encrypted; pack it without a password")
     bound = min(most_bytes, MOST_FILE_BYTES)
     try:
         with archive.open(entry) as file:
             data = file.read(bound + 1)  # whatever the entry says of its size
-    except (zipfile.BadZipFile, RuntimeError, ValueError, zipfile.zlib.error):  # type: ignore[attr-defined]
+    except _DAMAGED:
         raise ImportFault(name, 0, "this file is damaged; pack it again") from None
     if len(data) > bound:
         told = f"the files take more than {bound} bytes when unpacked; send them in parts"

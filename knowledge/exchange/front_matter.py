@@ -9,17 +9,35 @@ from typing import Any, Final
 import yaml
 
 from ingest.errors import shown_name
-from knowledge.drafts import FLAG_FIELDS, LIST_FIELDS
+from knowledge.drafts import FLAG_FIELDS, LIST_FIELDS, LIST_LIMIT
 from knowledge.exchange.places import ImportFault
 
 FENCE: Final = "---"
 FLAGS: Final = {"true": True, "false": False}
+MOST_PARTS: Final = 2 * LIST_LIMIT * len(LIST_FIELDS)  # fields, values and entries; an item has fewer
+
+
+class _TooMuchError(Exception):
+    """There are more parts than an item has."""
+
+
+class _Loader(yaml.BaseLoader):
+    """Reads part by part, and gives up on what is more than an item."""
+
+    n_parts = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.n_parts += 1
+        if self.n_parts > MOST_PARTS:
+            raise _TooMuchError
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
 
 
 def read_front(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
     """Return (field -> value, field -> line in the file) of the text between the fences, which begins in line 2."""
     try:
-        root = yaml.compose(text, Loader=yaml.BaseLoader)
+        root = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 2
         raise ImportFault(file, line, "the front matter is not valid YAML here") from None
@@ -28,6 +46,10 @@ def read_front(text: str, file: str) -> tuple[dict[str, Any], dict[str, int]]:
         raise ImportFault(file, line, "the front matter holds a character that YAML writes escaped") from None
     except RecursionError:
         raise ImportFault(file, 2, "the front matter is nested too deeply to be read") from None
+    except _TooMuchError:
+        raise ImportFault(file, 2, "the front matter holds more than an item has; keep to its fields") from None
+    except (ValueError, OverflowError):
+        raise ImportFault(file, 2, "the front matter escapes a character that does not exist") from None
     if not isinstance(root, yaml.MappingNode):
         raise ImportFault(file, 2, "the front matter must be lines of `field: value`")
     values: dict[str, Any] = {}

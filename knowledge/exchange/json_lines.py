@@ -36,9 +36,10 @@ def write_line(draft: ItemDraft) -> str:
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = shown_name(next(name for name in names if names.count(name) > 1))
-        raise KnowledgeError(f"{twice} is given twice; leave one of them out", field=twice)
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            twice = shown_name(name)
+            raise KnowledgeError(f"{twice} is given twice; leave one of them out", field=twice)
+        found[name] = value
     return found

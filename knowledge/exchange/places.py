@@ -39,7 +39,9 @@ def decode(data: bytes, file: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ImportFault(file, line, "the file is not UTF-8; save it as UTF-8") from None
-    return text.replace("\r\n", "\n")
+    text = text.replace("\r\n", "\n")
+    # Where nothing else ends a line, a carriage return does; beside newlines it is a character of a text.
+    return text if "\n" in text else text.replace("\r", "\n")
 
 
 def drafts_of(placed: Iterable[Placed]) -> list[ItemDraft]:
