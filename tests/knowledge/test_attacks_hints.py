@@ -8,7 +8,7 @@ from knowledge.find_hints import explain_absence, find_hints
 from knowledge.find_hints.findings import Findings, HintQuery
 from knowledge.find_hints.v3 import engine, verdicts
 from knowledge.find_hints.v3.asked import ask
-from knowledge.find_hints.v3.index import codes_of, name_of, prints_of
+from knowledge.find_hints.v3.index import codes_of, name_of, phrase_of, prints_of
 from knowledge.search_rows import embed_items
 from tests.knowledge.asking import add_item, make_project
 
@@ -189,3 +189,25 @@ def test_why_an_item_is_no_candidate_at_a_first_call() -> None:
     assert "for the trigger tool.failed" in told(project, "failures", mcp_server="git", **first)
     assert "none was given" in told(project, "failures", **first)
     assert "does not name it" in told(project, "failures", mcp_server="time", **first)
+
+
+@pytest.mark.parametrize(
+    "name", ["Aa" + 150 * "A" + "_", "a." * 60 + "Aa" + 50 * "A" + "-", 100 * "Aa" + "!", 1_000 * "aB_"]
+)
+def test_a_long_name_of_humps_is_told_in_no_time(name: str) -> None:
+    """A pattern that could split a run of capitals in many ways would never end on these."""
+    assert phrase_of(name) == ()
+
+
+def test_names_of_errors_are_written_in_humps() -> None:
+    """With or without what qualifies them; a word, a file and a shouted name are none."""
+    for name in (
+        "UndefinedTable",
+        "psycopg2.errors.UndefinedTable",
+        "ModuleNotFoundError",
+        "SomeHTTPError",
+        "DeadlockABC1",
+    ):
+        assert len(phrase_of(name)) >= 2, name
+    for name in ("Undefined", "node_modules", "python3.11", "README.md", "UNDEFINED", "undefinedTable"):
+        assert phrase_of(name) == (), name

@@ -15,7 +15,7 @@ from typing import Final
 from contract.fingerprint import fingerprint
 from knowledge.find_hints.findings import ItemView
 from knowledge.find_hints.v2 import COMMON
-from knowledge.find_hints.v3.words import terms
+from knowledge.find_hints.v3.words import sequence, terms
 
 WHY_WEIGHT: Final = 0.5  # of a term in the reasons given for a rule, beside 1 in the rule itself
 KEY_LIMIT: Final = 200  # code points of a key; an index entry must stay short
@@ -43,7 +43,7 @@ _ERRNOS: Final = frozenset(
 )
 
 
-_HUMPS: Final = re.compile(r"(?:\w+\.)*[A-Z][a-z0-9]+(?:[A-Z]+[a-z0-9]*)+")
+_HUMPS: Final = re.compile(r"(?:\w+\.)*[A-Z][a-z0-9]+[A-Z][A-Za-z0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def phrase_of(text: str) -> tuple[str, ...]:
     That is three words or more, or two of which one does not stand in every second diagnostic; of single words the
     names of errors, which are written in humps (`UndefinedTable`).
     """
-    found, words = tuple(terms(text)), text.lower().split()
+    found, words = tuple(sequence(text)), text.lower().split()
     several = len(words) > 2 or (len(words) == 2 and not COMMON.issuperset(words))
     return found if len(found) >= 2 and (several or _HUMPS.fullmatch(text.strip())) else ()
 
