@@ -168,3 +168,18 @@ def test_nothing_is_cut_off_at_any_width(visitor: Visitor, width: int, scheme: s
         fields = page.locator("main :is(input:not([type=hidden]), textarea, select)").all()
         assert all(field.evaluate("field => !!(field.labels.length || field.ariaLabel)") for field in fields), name
         page.screenshot(path=SCREENSHOTS / f"knowledge-{name}-{width}-{scheme}.png", full_page=True)
+
+
+@pytest.mark.parametrize("width", [1280, 620, 400])
+def test_every_form_of_an_export_can_be_clicked(visitor: Visitor, width: int) -> None:
+    """The menu lies over the table and within the window: each of its links gives its file."""
+    create_item(visitor.project, ItemDraft("k-1", "Run `cool`."), by="alice", reason="seen")
+    page = visitor.open(LIST, viewport={"width": width, "height": 860})
+    page.get_by_text("Export", exact=True).click()
+    for name, file in (("JSON Lines", "alpha-knowledge.jsonl"), ("Markdown", "alpha-knowledge.zip")):
+        link = page.get_by_role("link", name=name)
+        box = link.bounding_box()
+        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
+        with page.expect_download() as download:
+            link.click(timeout=5_000)
+        assert download.value.suggested_filename == file
