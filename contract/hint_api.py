@@ -13,6 +13,8 @@ from contract.text import clip
 QUERY_LIMIT: Final = 4_096  # code points
 TOOL_RESULT_LIMIT: Final = 8_192  # code points
 TOOL_ARGUMENTS_LIMIT: Final = 1_024  # code points
+ACTIVATION_ID_LIMIT: Final = 190  # code points; the ids of its events are a little longer
+RUN_PART: Final = 150  # code points of the run id that an activation id made for a sender begins with
 REVISIONS_LIMIT: Final = 200  # entries of suppressed_revisions
 MAX_HINTS: Final = 20  # in one answer
 DEFAULT_HINTS: Final = 8

@@ -174,7 +174,6 @@ SPECTACULAR_SETTINGS = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "ingest.openapi_shapes.add_components",
         "knowledge.openapi.add_components",
-        "knowledge.items_api.openapi.add_components",
     ],
 }
 

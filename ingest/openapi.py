@@ -41,7 +41,7 @@ REFUSALS: Final[dict[int, dict[str, Any]]] = {
         "limit": 1000,
     },
     415: {"code": "unsupported_type", "detail": "send the events as Content-Type: application/json"},
-    422: {"code": "limit_exceeded", "detail": "query: Ensure this field has no more than 4096 characters."},
+    422: {"code": "limit_exceeded", "detail": "query has 5000 characters; the limit is 4096: send less of it"},
     429: {
         "code": "quota_exceeded",
         "detail": "this key's quota of 6000 events per minute is used up; nothing of this request was stored, send it "

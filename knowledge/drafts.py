@@ -24,6 +24,7 @@ KINDS: Final[Mapping[str, str]] = {
 }
 NEEDS_REPLACEMENT: Final = ("superseded", "corrected")
 
+REQUIRED: Final = ("knowledge_id", "proposition")
 LIST_FIELDS: Final = ("entities", "topics", "error_examples", "evidence")
 FLAG_FIELDS: Final = ("suspended_dynamic",)
 SHORT_FIELDS: Final = ("knowledge_id", "tool", "mcp_server", "version_scope", "replaced_by")
@@ -83,7 +84,7 @@ def parse_draft(raw: object) -> ItemDraft:
     if unknown:
         shown = shown_name(unknown[0])
         raise KnowledgeError(f"unknown field {shown}; known are {', '.join(known)}", field=shown)
-    for name in ("knowledge_id", "proposition"):
+    for name in REQUIRED:
         if name not in raw:
             raise KnowledgeError(f"{name} is required", field=name)
     draft = ItemDraft(**{name: _value(name, value) for name, value in raw.items()})
@@ -117,7 +118,7 @@ def as_object(draft: ItemDraft) -> dict[str, Any]:
 
 def check_draft(draft: ItemDraft) -> None:
     """Raise KnowledgeError when a draft breaks a limit, uses an unknown word or holds what may not be stored."""
-    for name in ("knowledge_id", "proposition"):
+    for name in REQUIRED:
         if not getattr(draft, name).strip():
             raise KnowledgeError(f"{name} must not be empty", field=name)
     size = estimate_tokens(draft.proposition)

@@ -1,11 +1,8 @@
 """Decides by which words a list finds an item: an indexed array of its scope and topics, the project in each. Pure."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from knowledge.drafts import ItemDraft
-
-FACETS: Final = ("tool", "mcp_server", "trigger", "topic")
 
 
 def facets_of(project_id: int, draft: ItemDraft) -> list[str]:

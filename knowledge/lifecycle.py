@@ -27,6 +27,7 @@ CHANGES: Final[Mapping[str, str]] = {
     "evidence": "a run was named that speaks for it or against it",
     "replacement": "its replacement was itself replaced, and it leads to the live one",
 }
+REPLACED: Final = "replaced_by"
 MOST_STEPS: Final = 5  # from a retired item to the live one in its place, as far as FindHints follows
 
 
@@ -73,6 +74,3 @@ def check_chains(replaced_by: Mapping[str, str]) -> None:
             if len(seen) > MOST_STEPS + 1:
                 told = f"{start}: more than {MOST_STEPS} replacements follow one another; name the live item"
                 raise KnowledgeError(told, field=REPLACED)
-
-
-REPLACED: Final = "replaced_by"

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of hints, chains and reports, made from the tables they are read from."""
+"""What the OpenAPI document says of hints, items, chains and reports, made from the tables they are read from."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -10,6 +10,7 @@ from contract import stages
 from ingest.openapi import COUNT, MOMENT, NULLABLE_TEXT, page_of, ref
 from knowledge.effectiveness import BROKEN_DOWN, REACHED
 from knowledge.hints_api import shapes as hint_shapes
+from knowledge.items_api import openapi as item_shapes
 from knowledge.models import Activation, Candidate
 from knowledge.run_bodies import ACTIVATION, ACTIVATION_TIMES, CANDIDATE, CANDIDATE_TIMES, MEANINGS
 
@@ -43,12 +44,13 @@ def _row(model: type[models.Model], names: Iterable[str], stamps: Iterable[str],
 
 
 def components() -> dict[str, Any]:
-    """Return the shapes of hints, chains and reports by name."""
+    """Return the shapes of hints, items, chains and reports by name."""
     candidates = {"type": "array", "items": ref("Candidate")}
     told = {"as_of": {**MOMENT, "nullable": True}, "n_unfolded": COUNT}
     after = {"type": "integer", "nullable": True, "description": "`after` of the next page, null at the end"}
     return {
         **hint_shapes.components(),
+        **item_shapes.components(),
         "Activation": _row(
             Activation, ACTIVATION, ACTIVATION_TIMES, arm_meaning={"type": "string"}, candidates=candidates
         ),

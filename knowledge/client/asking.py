@@ -8,17 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from contract.hint_api import DEFAULT_HINTS, QUERY_LIMIT, TOOL_ARGUMENTS_LIMIT, TOOL_RESULT_LIMIT
 from contract.hint_block import holds_block
 from contract.redaction import redact
+from contract.text import storable
 from knowledge.client.failures import NotSendable
 
-QUERY_LIMIT: Final = 4_096  # code points
-TOOL_RESULT_LIMIT: Final = 8_192  # code points
-TOOL_ARGUMENTS_LIMIT: Final = 1_024  # code points
-RUN_PART: Final = 150  # code points of the run id that an activation id made here begins with
 CUT: Final = " … [{n} characters left out] … "
 LOOKED_AT: Final = 1024 * 1024  # code points of a text that are searched for secrets; of a longer one its two ends
-DEFAULT_LIMIT: Final = 8  # hints
 
 FIRST: Final = "/v1/observations/hints"
 BATCH: Final = "/v1/observations/hints/batch"
@@ -47,7 +44,7 @@ class Ask:
     active_skills: Sequence[str] = ()
     issued: Sequence[str] = ()
     suppressed: Sequence[str] = ()
-    limit: int = DEFAULT_LIMIT
+    limit: int = DEFAULT_HINTS
     activation_id: str = ""
     tool_arguments: str = ""
 
@@ -121,8 +118,3 @@ def joined(head: str, tail: str, limit: int, between: int) -> str:
 
 def cleaned(text: str) -> str:
     return redact(storable(text))[0]
-
-
-def storable(text: str) -> str:
-    """Return text without what the API cannot keep: NUL characters and half surrogate pairs."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

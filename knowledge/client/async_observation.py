@@ -15,8 +15,9 @@ from typing import Any, Final, Self
 import anyio
 import httpx
 
+from contract.hint_api import RUN_PART
 from knowledge.client.answers import Hints, failed_hints, json_object, parse_hints
-from knowledge.client.asking import BATCH, FIRST, RUN_PART, Ask, ask_to_json, body_of
+from knowledge.client.asking import BATCH, FIRST, Ask, ask_to_json, body_of
 from knowledge.client.exchange import Answer, Exchange
 from knowledge.client.failures import (
     BadAnswer,

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import anyio
 import httpx
 
+from contract.hint_api import ANSWER_BYTES
 from contract.redaction import MARKER, redact
 from contract.text import clip
 from knowledge.client.failures import (
@@ -24,7 +25,6 @@ from knowledge.client.failures import (
     ObservationUnreachable,
 )
 
-MAX_ANSWER_BYTES: Final = 1024 * 1024
 KEY_FORM: Final = re.compile(r"[A-Za-z0-9._~+/-]{8,512}=*")  # RFC 6750, section 2.1
 ERROR_LIMIT: Final = 300  # code points
 CODE_LIMIT: Final = 64  # code points
@@ -107,8 +107,8 @@ class Exchange:
         async with self._http.stream("POST", self.url + path, content=content, headers=headers) as response:
             async for chunk in response.aiter_raw():
                 body += chunk
-                if len(body) > MAX_ANSWER_BYTES:
-                    raise BadAnswer(f"the answer is over {MAX_ANSWER_BYTES} bytes")
+                if len(body) > ANSWER_BYTES:
+                    raise BadAnswer(f"the answer is over {ANSWER_BYTES} bytes")
         return Answer(response.status_code, bytes(body), _seconds(response.headers.get("Retry-After", "")))
 
     def refusal(self, answer: Answer) -> ObservationRefused:

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from contract.redaction import redact_value
 from contract.stages import OUTCOMES
-from contract.text import clip
+from contract.text import clip, storable
 from knowledge.client.answers import ERROR_LIMIT, json_object
-from knowledge.client.asking import body_of, storable
+from knowledge.client.asking import body_of
 from knowledge.client.failures import BadAnswer, ObservationError, ObservationRefused
 from knowledge.client.hint import Hint
 

@@ -7,10 +7,11 @@ Observation reports what it searched and offered; these say who asked, what for,
 from datetime import datetime
 from typing import Any, Final
 
+from contract.hint_api import QUERY_LIMIT
 from contract.redaction import redact
-from contract.text import clip, estimate_tokens
+from contract.text import clip, estimate_tokens, storable
 from knowledge.client.answers import Hints
-from knowledge.client.asking import QUERY_LIMIT, Ask, bounded, storable
+from knowledge.client.asking import Ask, bounded
 from knowledge.client.failures import ObservationError
 
 Event = dict[str, Any]

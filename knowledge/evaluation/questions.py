@@ -19,6 +19,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from contract.hint_api import DEFAULT_HINTS, MAX_HINTS, QUERY_LIMIT, TOOL_ARGUMENTS_LIMIT, TOOL_RESULT_LIMIT
 from contract.text import clip
 from knowledge.evaluation.pairs import Pair
 from knowledge.find_hints.findings import HintQuery
@@ -31,11 +32,8 @@ PRIMING: Final = "task.priming"
 FAILED: Final = "tool.failed"
 TOOL: Final = "shell"
 ERROR_CLASS: Final = "exit_nonzero"  # what the kernel's shell says of a command that ended with another status than 0
-QUERY_LIMIT: Final = 4_096  # code points, as the kernel clips
-TOOL_ARGUMENTS_LIMIT: Final = 1_024  # code points, as the kernel clips
-TOOL_RESULT_LIMIT: Final = 8_192  # code points, as the kernel clips
-OFFER_LIMIT: Final = 8  # hints a kernel asks for
-RANKED_LIMIT: Final = 20  # most that FindHints gives; rankings are judged to this depth
+OFFER_LIMIT: Final = DEFAULT_HINTS  # hints a kernel asks for
+RANKED_LIMIT: Final = MAX_HINTS  # most that FindHints gives; rankings are judged to this depth
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from contract.events import ID_LIMIT
 from contract.hint_api import (
+    ACTIVATION_ID_LIMIT,
     DEFAULT_HINTS,
     MAX_HINTS,
     QUERY_LIMIT,
     REVISIONS_LIMIT,
+    RUN_PART,
     TOOL_ARGUMENTS_LIMIT,
     TOOL_RESULT_LIMIT,
 )
@@ -21,12 +23,10 @@ from knowledge.find_hints.findings import HintQuery
 from knowledge.hints_api import fields
 from knowledge.hints_api.fields import RequestField
 
-ACTIVATION_ID_LIMIT: Final = 190  # code points; the ids of its events are a little longer
 LIST_LIMIT: Final = 1_000  # entries of one list
 BATCH_LIMIT: Final = 20  # activations of one boundary
 DEFAULT_TRIGGER: Final = "task.priming"
 EMBEDDING_LIMIT: Final = 4_096  # numbers
-RUN_PART: Final = 150  # code points of the run id that a generated activation id begins with
 
 # What the kernel has left; reported in hint.query, not enforced here: the kernel selects.
 BUDGET: Final[Mapping[str, RequestField]] = {

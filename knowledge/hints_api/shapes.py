@@ -4,10 +4,10 @@ from typing import Any, Final
 
 from contract import stages
 from contract.events import ID_LIMIT
-from contract.hint_api import MAX_HINTS
+from contract.hint_api import ACTIVATION_ID_LIMIT, MAX_HINTS
 from ingest.openapi import COUNT, ref
 from knowledge.hints_api.fields import object_shape
-from knowledge.hints_api.request import ACTIVATION_ID_LIMIT, BATCH_LIMIT, FIELDS
+from knowledge.hints_api.request import BATCH_LIMIT, FIELDS
 
 TEXT: Final = {"type": "string"}
 NUMBER: Final = {"type": "number"}

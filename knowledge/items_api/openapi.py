@@ -14,6 +14,7 @@ from knowledge.drafts import (
     LIST_FIELDS,
     LIST_LIMIT,
     PROPOSITION_TOKENS,
+    REQUIRED,
     SHORT_FIELDS,
     SHORT_LISTS,
     TEXT_LIMIT,
@@ -34,7 +35,6 @@ TOLD: Final = {
     "suspended_dynamic": "kept, not offered at runtime triggers",
     "replaced_by": "of a superseded or corrected item: the id of the live one in its place",
 }
-REQUIRED: Final = ("knowledge_id", "proposition")
 TEXT: Final = {"type": "string"}
 SAID: Final = {"type": "string", "minLength": 1, "maxLength": TEXT_LIMIT}
 SHORT: Final = {"type": "string", "minLength": 1, "maxLength": ID_LIMIT}
@@ -48,6 +48,7 @@ ABOUT: Final = {
 
 
 def components() -> dict[str, Any]:
+    """Return the shapes of items by name."""
     counts = _object(dict.fromkeys(COUNTS, COUNT), "as runs reported, those that are forgotten included")
     reached = {field.name: COUNT for field in fields(Reached)}
     revised = {name: _written(name) for name in ("kind", "language", *REVISED_FIELDS)}
@@ -85,12 +86,6 @@ def components() -> dict[str, Any]:
             }
         ),
     }
-
-
-def add_components(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """Complete the document with the shapes by name."""
-    result.setdefault("components", {}).setdefault("schemas", {}).update(components())
-    return result
 
 
 def _names() -> list[str]:

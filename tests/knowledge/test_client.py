@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.live_server_helper import LiveServer
 
+from contract.hint_api import QUERY_LIMIT, TOOL_ARGUMENTS_LIMIT, TOOL_RESULT_LIMIT
 from contract.hint_block import render_hint_block
 from debugger.embedded.sockets import free_port
 from ingest.authentication import create_key, revoke_key
@@ -28,7 +29,7 @@ from ingest.models import Batch, Event, Project
 from kernel.messages import Hint as KernelHint
 from knowledge.chains import refresh_run
 from knowledge.client.answers import parse_hints
-from knowledge.client.asking import QUERY_LIMIT, TOOL_ARGUMENTS_LIMIT, TOOL_RESULT_LIMIT, ask_to_json, bounded
+from knowledge.client.asking import ask_to_json, bounded
 from knowledge.client.observation import (
     Ask,
     AsyncObservation,
