@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from contract import stages
 from contract.text import estimate_tokens
-from knowledge.find_hints.findings import Finding, Findings, HintQuery
+from knowledge.find_hints.findings import Finding, Findings, HintQuery, ItemView
 
 LISTED: Final = 50  # candidates listed in an answer and in hint.query, best first; the rest are counted
 CAUTIONS: Final = {"proposed": "not yet confirmed", "challenged": "evidence against it exists"}
@@ -87,5 +87,14 @@ def notes_of(query: HintQuery, findings: Findings) -> list[str]:
 
 
 def _hint(query: HintQuery, finding: Finding) -> dict[str, Any]:
-    caution = finding.item.caution or CAUTIONS.get(finding.item.state, "")
-    return {"hint_id": f"{query.activation_id}:h{finding.rank}", "caution": caution, **candidate_of(finding)}
+    return {
+        "hint_id": f"{query.activation_id}:h{finding.rank}",
+        "caution": caution_of(finding.item),
+        **candidate_of(finding),
+    }
+
+
+def caution_of(item: ItemView) -> str:
+    """Return what the reader of a hint must weigh: the versions it holds for, then the item's or its state's word."""
+    scope = f"only for {item.version_scope}" if item.version_scope else ""
+    return "; ".join(text for text in (scope, item.caution or CAUTIONS.get(item.state, "")) if text)

@@ -41,7 +41,8 @@ LIMIT %(most)s
 _VIEWED: Final = {
     "knowledge_id": "item__knowledge_id", "revision": "number", "kind": "item__kind", "state": "item__state",
     "proposition": "proposition", "why": "why", "caution": "caution", "trigger": "trigger", "tool": "tool",
-    "mcp_server": "mcp_server", "entities": "entities", "topics": "topics", "error_examples": "error_examples",
+    "mcp_server": "mcp_server", "version_scope": "version_scope",
+    "entities": "entities", "topics": "topics", "error_examples": "error_examples",
     "suspended": "item__suspended_dynamic", "replaced_by": "item__replaced_by",
 }  # fmt: skip
 _LISTS: Final = ("entities", "topics", "error_examples")
@@ -135,6 +136,7 @@ def view_of(revision: KnowledgeRevision) -> ItemView:
         trigger=revision.trigger,
         tool=revision.tool,
         mcp_server=revision.mcp_server,
+        version_scope=revision.version_scope,
         entities=tuple(revision.entities),
         topics=tuple(revision.topics),
         error_examples=tuple(revision.error_examples),

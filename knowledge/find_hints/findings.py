@@ -55,6 +55,7 @@ class ItemView:
     trigger: str = ""
     tool: str = ""
     mcp_server: str = ""
+    version_scope: str = ""
     entities: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     error_examples: tuple[str, ...] = ()

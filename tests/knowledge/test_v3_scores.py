@@ -237,3 +237,22 @@ def test_an_agent_that_asks_by_itself_is_told_what_is_meant_for_any_moment() -> 
     assert reasons(judged(partly(moment), trigger="agent.search")) == {"a": ""}
     assert reasons(judged(partly(moment), trigger="task.priming")) == {"a": "scope_mismatch"}
     assert reasons(judged(partly(tool), trigger="agent.search")) == {"b": "scope_mismatch"}
+
+
+def test_what_was_told_is_told_whether_or_not_the_exact_match_is_offered_again() -> None:
+    """In the history, offered in this batch or dropped before: the partial ones beside it say no more than they did."""
+    exact = Match(make_item("a-exact"), EXACT, ("fingerprint:error example",), numbers())
+    weak = partly(make_item("c-weak", proposition="Close the pump."), item_id=3, confidence=0.8)
+    for fields in ({"issued": ("a-exact",)}, {"offered_before": ("a-exact",)}, {"suppressed": ("a-exact",)}):
+        assert reasons(judged(exact, weak, **fields))["c-weak"] == "gate"
+    retired = Match(make_item("a-exact", state="invalidated"), EXACT, ("fingerprint:error example",), numbers())
+    assert reasons(judged(retired, weak))["c-weak"] == ""
+
+
+def test_phrases_differ_by_a_digit_or_a_single_capital() -> None:
+    """`variant 0` does not stand whole where `variant 7` is told."""
+    item = make_item("k", entities=("flux capacitor variant 0 failed",), error_examples=("drive C is full",))
+    assert matched_with(item, "the flux capacitor variant 0 failed").tier == WHOLE
+    assert matched_with(item, "the flux capacitor variant 7 failed").tier == PARTLY
+    assert matched_with(item, "now drive D is full").tier == PARTLY
+    assert matched_with(item, "now drive C is full").tier == WHOLE

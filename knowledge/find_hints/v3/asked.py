@@ -15,7 +15,7 @@ from contract.signature import plain, signature
 from knowledge.find_hints.findings import HintQuery
 from knowledge.find_hints.v3.called import command_of
 from knowledge.find_hints.v3.index import codes_of, name_of, prints_of
-from knowledge.find_hints.v3.words import spelled, terms
+from knowledge.find_hints.v3.words import sequence, spelled, terms
 
 ASKED_IN_WORDS: Final = ("task.priming", "agent.search")  # triggers whose query is the question
 COMMAND_WORDS: Final = 12  # a runtime query of more words is a task
@@ -74,7 +74,7 @@ def ask(query: HintQuery) -> Asked:
     around = " ".join((beside, *(() if query.tool.lower() in _GENERAL_TOOLS else (query.tool,))))
     weights = _weights(said, telling, around)
     lines = [line for line in (*telling.splitlines(), *said.splitlines()) if line.strip()][:LINES_PRINTED]
-    row = tuple(terms(_phrased(said, telling)))
+    row = tuple(sequence(_phrased(said, telling)))
     return Asked(
         weights=weights,
         words=spelled(f"{said}\n{around}"),

@@ -120,4 +120,4 @@ def scored(
 
 
 def _logistic(factors: tuple[float, float, float], one: float, other: float, more: float) -> float:
-    return round(1 / (1 + math.exp(-(factors[0] + factors[1] * one + factors[2] * other + more))), 6)
+    return round(1 / (1 + math.exp(-(factors[0] + factors[1] * one + factors[2] * other + more))), 4)

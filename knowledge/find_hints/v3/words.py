@@ -19,6 +19,7 @@ TERM_LIMIT: Final = 60  # code points; longer ones are hashes and encodings, not
 
 _WORD: Final = re.compile(r"\w[\w.\-]*")
 _PART: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+|\d+|[^\W\d_\u3040-\u30ff\u3400-\u9fff]+")
+_SINGLE: Final = re.compile(r"\d|[B-HJ-ZА-Я]")  # not A and I, which are words of English
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]+(?![a-zа-яё])|[A-ZА-ЯЁ]?[a-zа-яё]+")
 _OTHER_LETTERS: Final = re.compile(r"[^\W\d_A-Za-zА-Яа-яЁё]")  # in their words humps are not looked for
 _CYRILLIC: Final = re.compile("[а-яё]")
@@ -34,6 +35,15 @@ _local: Final = threading.local()
 def terms(text: str) -> list[str]:
     """Return the terms of a text in order, repeated ones included."""
     return [term for word in _words(text) for term, _ in _terms_of_word(word)]
+
+
+def sequence(text: str) -> list[str]:
+    """Return the terms of a text in order, digits and single capitals included: `code 1` is not `code 2`."""
+    return [term for word in _words(text) for term in ([word] if _SINGLE.fullmatch(word) else _terms(word))]
+
+
+def _terms(word: str) -> list[str]:
+    return [term for term, _ in _terms_of_word(word)]
 
 
 def spelled(text: str) -> dict[str, str]:
