@@ -159,3 +159,20 @@ def test_database_finds_what_the_whole_set_would_give(project: Project) -> None:
     for _, server, text in EXAMPLES:
         asked = query(text, mcp_server=server, tool="shell", error_class="exit_nonzero")
         assert find_hints(project.pk, asked, v2.VERSION) == v2.find(asked, everything, {})
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"version_scope": "git < 2.23"}, "only for git < 2.23"),
+        ({"version_scope": "git < 2.23", "caution": "look first"}, "only for git < 2.23; look first"),
+        ({"state": "proposed"}, "not yet confirmed"),
+        ({}, ""),
+    ],
+)
+def test_a_hint_says_what_to_weigh(project: Project, fields: dict[str, str], told: str) -> None:
+    """The versions it holds for stand before the item's own caution, or its state's."""
+    add_items(project, rule(1, entities=["flux jam seen"], **fields))
+    asked = HintQuery("r-1", "r-1:a1", "tool.failed", tool_result="flux jam seen")
+    hints = offering.answer_all(project, [asked])[0]["hints"]
+    assert [hint["caution"] for hint in hints] == [told]
