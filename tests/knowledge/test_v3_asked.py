@@ -186,3 +186,19 @@ def test_an_agent_that_searches_asks_in_its_own_words() -> None:
     found = asked("agent.search", query=TASK, tool="shell", tool_result=ERROR)
     assert {"parser", "git"} <= found.weights.keys()
     assert not found.is_task
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("cd repo && git push", "git push"),
+        ("bash -lc 'git push origin'", "git push"),
+        ("export A=1; cd x; npm run build", "npm run build"),
+        ("FOO=1 make all", "make all"),
+        ("cd repo", "cd repo"),
+    ],
+)
+def test_the_command_proper_is_taken(line: str, said: str) -> None:
+    """Not the shell that runs it, nor the folder it is run in."""
+    found = asked(tool="shell", tool_arguments=line, tool_result=ERROR)
+    assert found == asked(tool="shell", tool_arguments=said, tool_result=ERROR)

@@ -29,6 +29,11 @@ PHRASED: Final = 2_000  # code points at each end
 
 # TimeoutError, 42P01: a name of the error. exit_nonzero, timeout: a word of the sender's for many of them.
 _NAMES_ERROR: Final = re.compile("[A-Z0-9]")
+# What stands before the command proper: a shell that runs it, a change of folder, settings.
+_PREPARING: Final = re.compile(
+    r"^\s{0,20}(?:(?:/\S{1,40}/)?(?:ba|z|da|k)?sh\s{1,4}-l?c\s{1,4})?['\"]?"
+    r"(?:\s{0,4}(?:cd|export|source|set|\w{1,60}=\S{0,200})\b[^&;|\n]{0,400}(?:&&|;)){0,8}\s{0,4}"
+)
 _BARE: Final = re.compile(r"[\w./\-]+")
 _GENERAL_TOOLS: Final = frozenset(("shell", "bash", "sh", "terminal", "exec", "run", "command", "cmd", "powershell"))
 
@@ -105,7 +110,7 @@ def _beside(query: HintQuery) -> str:
     What the tool was called with is the command, whatever the query is.
     """
     told = query.tool_arguments.strip()
-    given = (command_of(told) if told else query.query).split(maxsplit=COMMAND_WORDS)
+    given = _PREPARING.sub("", command_of(told) if told else query.query).split(maxsplit=COMMAND_WORDS)
     if len(given) > COMMAND_WORDS and not told:
         return ""
     taken: list[str] = []
