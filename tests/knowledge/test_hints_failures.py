@@ -167,13 +167,13 @@ def test_a_run_that_somebody_holds_withholds_no_hint() -> None:
             with transaction.atomic():
                 lock_runs(project.pk, {"r-1"}, Event.objects.get(type="hint.query").run_day)
                 held.set()
-                over.wait(30)
+                over.wait(60)
         finally:
             connection.close()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert held.wait(30)
+    assert held.wait(60)
     try:
         answer = post(key, failed(activation_id="r-1:a1")).json()
     finally:
@@ -324,13 +324,13 @@ def test_a_table_of_answers_that_somebody_holds_withholds_no_hint() -> None:
             with transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute("LOCK TABLE knowledge_hintanswer IN SHARE MODE")
                 held.set()
-                over.wait(30)
+                over.wait(60)
         finally:
             connection.close()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert held.wait(30)
+    assert held.wait(60)
     try:
         answer = post(key, failed(activation_id="r-1:a1")).json()
     finally:

@@ -188,16 +188,16 @@ def test_deriving_anew_waits_for_a_writer_and_counts_what_it_wrote() -> None:
         with transaction.atomic():
             create_item(project, draft(random_, 2), **BY)
             written.set()
-            assert waiting.wait(10)
+            assert waiting.wait(60)
 
     def rebuild() -> None:
-        assert written.wait(10)
+        assert written.wait(60)
         with transaction.atomic():
             search_rows.rebuild(project)
 
     def watch() -> None:
         """Let the writer go on once the other one waits for it, as the database sees it."""
-        assert written.wait(10)
+        assert written.wait(60)
         with connection.cursor() as cursor:
             for _ in range(2_000):
                 cursor.execute(
