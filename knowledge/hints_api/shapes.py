@@ -33,15 +33,15 @@ _HINT_EXAMPLE: Final = {
     "rank": 1,
     "proposition": "Outside of a repository run `git init` first.",
     "state": "confirmed",
-    "matched_by": ["entity:not a git repository"],
-    "scores": {"tier": 0, "shared_terms": 2},
+    "matched_by": ["entity:not a git repository", "terms:git, repository", "meaning:0.71"],
+    "scores": {"score": 1.93, "confidence": 0.97, "lexical": 2.4, "share": 0.8, "overlap": 1.1, "cosine": 0.71},
     "tokens": 12,
 }
 ANSWER_EXAMPLE: Final = {
     "activation_id": "r-42:a1",
-    "matcher": "entity+topic+phrase+terms",
-    "algorithm_version": "lexical-entity-topic.v2",
-    "gate": None,
+    "matcher": "exact+terms+meaning",
+    "algorithm_version": "hybrid.v3",
+    "gate": 0.5,
     "count": 1,
     "hints": [_HINT_EXAMPLE],
     "context_block": {"type": stages.HINT_TYPE, "activation_id": "r-42:a1", "items": [_HINT_EXAMPLE]},
@@ -49,10 +49,10 @@ ANSWER_EXAMPLE: Final = {
         "retrieved": 2,
         "offered": 1,
         "dropped": 1,
-        "dropped_by_reason": {"already_issued": 1},
+        "dropped_by_reason": {"gate": 1},
         "unlisted": 0,
     },
-    "dropped": [{"knowledge_id": "git-worktree", "reason": "already_issued"}],
+    "dropped": [{"knowledge_id": "git-worktree", "reason": "gate", "value": 0.31, "bound": 0.5}],
     "notes": [],
 }
 
