@@ -135,7 +135,8 @@ def curve(outcomes: Sequence[Outcome]) -> list[Point]:
     """Return every place a gate could take, from the one that lets nothing pass to the one that lets all pass.
 
     Empty when a version gives no confidence. What would be offered is the ranking without what stays below the
-    threshold: a duplicate of an item that the gate holds back is not considered again.
+    threshold: a duplicate of an item that the gate holds back is not considered again, and that a partial match may
+    need more beside an exact one is left out.
     """
     asked = [one for one in outcomes if one.kind == "answerable"]
     known = [offer.confidence for one in outcomes for offer in one.ranked if offer.confidence is not None]

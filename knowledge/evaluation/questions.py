@@ -73,22 +73,28 @@ class Questions:
 
 
 def questions_of(
-    pairs: Sequence[Pair], item_ids: Collection[str], foreign: Sequence[Sequence[Pair]], sample: int | None = None
+    pairs: Sequence[Pair],
+    item_ids: Collection[str],
+    foreign: Sequence[Sequence[Pair]],
+    sample: int | None = None,
+    *,
+    foreign_least: int = 0,
 ) -> Questions:
     """Return what to ask: all pairs with a rule, or `sample` of them, and what goes with these.
 
     Foreign are the pairs' own rows without a rule, then as many of each of the `foreign` lists; a rule that has an
-    item here makes a pair not foreign.
+    item here makes a pair not foreign. They are as many as the answerable ones, or `foreign_least` if that is more.
     """
     ruled = [pair for pair in pairs if pair.rule]
     asked = drawn(ruled, len(ruled) if sample is None else sample)
     answerable = [pair for pair in asked if pair.rule in item_ids]
-    strangers = drawn([pair for pair in pairs if not pair.rule], len(answerable))
+    n_foreign = max(len(answerable), foreign_least)
+    strangers = drawn([pair for pair in pairs if not pair.rule], n_foreign)
     here = {(pair.command, pair.output) for pair in pairs}
     pools = [
         [one for one in pool if one.rule not in item_ids and (one.command, one.output) not in here] for pool in foreign
     ]
-    strangers += drawn_from_each(pools, len(answerable) - len(strangers))
+    strangers += drawn_from_each(pools, n_foreign - len(strangers))
     return Questions(
         answerable=_asked("answerable", answerable),
         held_out=_asked("held_out", drawn(answerable, HELD_OUT_MOST, "held out")),

@@ -48,8 +48,8 @@ whose near-miss injection is high is silent about what its rules are not about, 
 right one is missing.
 
 `ruff` is asked with the line ruff prints, with its code, which its items hold: it is found by the exact path.
-`ruff-words` is the same without the codes, by words and meaning alone. Of both, and of every corpus, at most so many
-pairs are asked as its sentence says; which ones is decided by a hash of their text.
+`ruff-words` is the same without the codes, by words and meaning alone. Of both, and of every corpus, at most 400
+pairs are asked, and as many held out; which ones is decided by a hash of their text, and `--full` asks all.
 
 `rrf` adds the reciprocal ranks (k = 60) of `fts.or` and `vector.only`; `hybrid.v3` adds their numbers instead."""
 TEMPLATE: Final = "_retrieval_report.html"

@@ -213,6 +213,7 @@ def test_as_many_foreign_questions_as_answerable_ones_and_all_of_these_held_out(
     assert questions_of(PAIRS, ids, [STRANGERS]) == asked
     assert drawn(PAIRS, 5) != drawn(PAIRS, 5, "another salt")
     assert len(questions_of(PAIRS, ids, [STRANGERS[:3]]).foreign) == 3
+    assert len(questions_of(PAIRS, ids, [STRANGERS], 10, foreign_least=30).foreign) == 30
     few = questions_of(PAIRS, ids, [STRANGERS], sample=10)
     assert [question.pair for question in few.answerable] == [question.pair for question in few.held_out]
     assert [question.pair for question in few.answerable] == drawn(PAIRS, 10)
