@@ -86,7 +86,6 @@ class ItemPage:
     revision: KnowledgeRevision
     revisions: tuple[KnowledgeRevision, ...]
     history: tuple[KnowledgeChange, ...]
-    evidence: tuple[KnowledgeChange, ...]
     counts: UseCounts
     reached: Reached
     by_trigger: tuple[TriggerOutcome, ...]
@@ -104,7 +103,6 @@ def item_page(project_id: int, knowledge_id: str, now: datetime) -> ItemPage | N
         return None
     revisions = tuple(item.revisions.order_by("-number")[:LISTED])
     history = tuple(item.changes.order_by("-pk")[:LISTED])
-    evidence = tuple(item.changes.filter(what="evidence").order_by("-pk")[:LISTED])
     by_trigger = tuple(
         TriggerOutcome(row[0], Reached(*row[1:])) for row in _rows(_BY_TRIGGER, project_id, knowledge_id)
     )
@@ -115,7 +113,6 @@ def item_page(project_id: int, knowledge_id: str, now: datetime) -> ItemPage | N
         revision=revisions[0],
         revisions=revisions,
         history=history,
-        evidence=evidence,
         counts=use_counts(project_id, [knowledge_id]).get(knowledge_id, UseCounts()),
         reached=_sum([one.reached for one in by_trigger]),
         by_trigger=by_trigger,

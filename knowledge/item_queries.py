@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from ingest import cursors
 from knowledge.drafts import ItemDraft
@@ -75,12 +75,6 @@ def item_list(
     found = list(items.order_by("knowledge_id")[: limit + 1])
     more = cursors.pack(found[limit - 1].knowledge_id) if len(found) > limit else None
     return ItemListPage(tuple(_with_texts(project_id, found[:limit])), more)
-
-
-def state_counts(project_id: int) -> dict[str, int]:
-    """Return how many items stand in each state."""
-    rows = KnowledgeItem.objects.filter(project_id=project_id).values_list("state").annotate(n=Count("id"))
-    return dict(rows.order_by("state"))
 
 
 def use_counts(project_id: int, knowledge_ids: Sequence[str]) -> dict[str, UseCounts]:
