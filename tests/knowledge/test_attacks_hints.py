@@ -1,14 +1,16 @@
 """Hints under attack: texts and items that make a search offer what does not fit, lose what does, or take long."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from ingest.models import Project
 from knowledge import embeddings
 from knowledge.find_hints import explain_absence, find_hints
 from knowledge.find_hints.findings import Findings, HintQuery
-from knowledge.find_hints.v3 import engine, verdicts
+from knowledge.find_hints.v3 import engine
 from knowledge.find_hints.v3.asked import ask
-from knowledge.find_hints.v3.index import codes_of, name_of, phrase_of, prints_of
+from knowledge.find_hints.v3.index import codes_of, phrase_of, prints_of
 from knowledge.search_rows import embed_items
 from tests.knowledge.asking import add_item, make_project
 
@@ -93,22 +95,24 @@ def test_a_keyword_in_an_error_example_is_no_exact_match() -> None:
     assert offered(search(project, 'ERROR:  syntax error at or near "EXISTS"')) == ["reserved-word"]
 
 
-def test_skills_are_read_once_a_query(monkeypatch: pytest.MonkeyPatch) -> None:
+class Counted(tuple[str, ...]):
+    """Texts that count how often they are gone through."""
+
+    n_read = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.n_read += 1
+        return super().__iter__()
+
+
+def test_skills_are_read_once_a_query() -> None:
     """Not once a candidate: with 1,000 skills that would be most of the time of a search."""
     project = make_project("skills")
     for number in range(20):
         add_item(project, f"push-{number}", proposition=f"Push number {number} to origin: `git push {number}`.")
-    read: list[str] = []
-
-    def counting(name: str) -> str:
-        read.append(name)
-        return name_of(name)
-
-    monkeypatch.setattr(verdicts, "name_of", counting)
-    skills = tuple(f"skill {number}" for number in range(50))
-    found = search(project, "git push to origin failed", active_skills=skills)
-    assert len(found.candidates) >= 10
-    assert sum(name.startswith("skill ") for name in read) == len(skills)
+    skills = Counted(f"skill {number}" for number in range(50))
+    assert len(search(project, "git push to origin failed", active_skills=skills).candidates) >= 10
+    assert skills.n_read == 1
 
 
 def test_what_is_read_of_an_example_is_bounded_by_what_it_says() -> None:
@@ -211,3 +215,38 @@ def test_names_of_errors_are_written_in_humps() -> None:
         assert len(phrase_of(name)) >= 2, name
     for name in ("Undefined", "node_modules", "python3.11", "README.md", "UNDEFINED", "undefinedTable"):
         assert phrase_of(name) == (), name
+
+
+@pytest.mark.parametrize("told_by", ["issued", "offered_before", "suppressed", "active_skills"])
+def test_what_was_told_already_leaves_silence_behind(told_by: str) -> None:
+    """The rule of this very error stands in the history: rules of other errors of the same tool are no help now."""
+    project = make_project("told")
+    locked, readonly = "sqlite3.OperationalError: database is locked", "attempt to write a readonly database"
+    wait = "A locked database has another writer: wait for it with `PRAGMA busy_timeout = 5000`."
+    check = "Writing to a read-only SQLite database fails also when only its folder cannot be written: see `ls -ld .`."
+    add_item(project, "locked", proposition=wait, error_examples=(locked,), topics=("locks",))
+    add_item(project, "readonly", proposition=check, error_examples=(f"sqlite3.OperationalError: {readonly}",))
+    embed_items(project.pk)
+    assert offered(search(project, locked))[:1] == ["locked"]
+    found = search(project, locked, **{told_by: ("locks" if told_by == "active_skills" else "locked",)})
+    assert offered(found) == []
+    (other,) = (one for one in found.candidates if one.item.knowledge_id == "readonly")
+    assert other.hold_reason == "gate" and other.scores["confidence"] >= engine.GATE
+    assert offered(search(project, f"sqlite3.OperationalError: {readonly}", issued=("locked",))) == ["readonly"]
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("flux capacitor variant 0 failed", "flux capacitor variant 7 failed"),
+        ("volume on drive C is full", "volume on drive D is full"),
+        ("job ended with code 1", "job ended with code 2"),
+    ],
+)
+def test_a_name_stands_whole_with_its_digits_and_letters(name: str, output: str) -> None:
+    """What differs in one character that says which one it is does not stand there."""
+    project = make_project("digits")
+    add_item(project, "plants", proposition=ELSE, entities=(name,))
+    reasons = [reason for one in search(project, output).candidates for reason in one.matched_by]
+    assert f"entity:{name}" not in reasons
+    assert f"entity:{name}" in search(project, f"error: {name}").candidates[0].matched_by
