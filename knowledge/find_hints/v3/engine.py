@@ -16,8 +16,8 @@ from knowledge.find_hints.v3.scores import GATE, Scored, scored
 from knowledge.find_hints.v3.verdicts import RETIRED, Match, codes_held, in_its_place, judge, match
 
 VERSION: Final = "hybrid.v3"
-JUDGED: Final = 40  # candidates that are loaded and judged: so many found exactly, so many by score
-PHRASED: Final = 20  # and so many by how a phrase of theirs starts
+JUDGED: Final = 30  # candidates that are loaded and judged: so many found exactly, so many by score
+PHRASED: Final = 10  # and so many by how a phrase of theirs starts
 
 
 def search(project_id: int, query: HintQuery, *, gated: bool = True) -> Findings:

@@ -26,12 +26,12 @@ logger = logging.getLogger(__name__)
 Bag = Mapping[str, float]
 
 EXACT, PHRASED, BY_TERM = 0, 1, 2  # how an item was found; the lowest counts
-FOUND_BY_TERMS: Final = 400  # items that the terms of one query may find together
+FOUND_BY_TERMS: Final = 300  # items that the terms of one query may find together
 COMMON_ALONE: Final = 20_000  # items up to which a common term finds some alone
 TERMS_AT_ONCE: Final = 3  # common terms that must stand together where no rare one is
-SCORED: Final = 60  # items of the best match by terms that go on
-NEAREST: Final = 50  # items by meaning
-QUERY_TOKENS: Final = 32  # read of a query's text; more changes nothing measurable
+SCORED: Final = 40  # items of the best match by terms that go on
+NEAREST: Final = 30  # items by meaning
+QUERY_TOKENS: Final = 24  # read of a query's text; more changes nothing measurable
 EXACT_LIMIT: Final = 50_000  # items of a project up to which all its vectors are compared
 VECTORS_MS: Final = 800  # that a statement over vectors may take
 PROPOSED: Final = 200  # items that the approximate index proposes
