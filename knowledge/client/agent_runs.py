@@ -17,6 +17,7 @@ import anyio
 import httpx
 from anyio.abc import TaskGroup
 
+from contract.hint_api import RUN_PART
 from knowledge.client.async_observation import AsyncObservation
 from knowledge.client.failures import ObservationError, ObservationRefused
 from knowledge.client.hint import Hint
@@ -31,7 +32,6 @@ IDLE_SECONDS: Final = 1_800.0
 SWEEP_SECONDS: Final = 60.0
 GOODBYE_SECONDS: Final = 1.5  # for all that is still to be told when the server ends; clients wait about two
 SEARCH_SECONDS: Final = 5.0
-RUN_PART: Final = 120  # code points of the run id that its activation ids begin with
 
 
 @dataclass(slots=True)

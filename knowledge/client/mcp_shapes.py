@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field
 
-DEFAULT_HINTS: Final = 5
+HINTS_AT_ONCE: Final = 5
 MOST_HINTS: Final = 20
 
 INSTRUCTIONS: Final = (

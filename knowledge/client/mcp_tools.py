@@ -25,8 +25,8 @@ from knowledge.client.exchange import open_connections
 from knowledge.client.failures import ObservationError, ObservationRefused
 from knowledge.client.hint import Hint
 from knowledge.client.mcp_shapes import (
-    DEFAULT_HINTS,
     FIND,
+    HINTS_AT_ONCE,
     INSTRUCTIONS,
     REPORT,
     ErrorClass,
@@ -96,7 +96,7 @@ def _add_find(server: MCPServer[AgentRuns], key_of: KeyOf) -> None:
         error_class: ErrorClass = "",
         mcp_server: McpServerName = "",
         run: Run = "",
-        limit: Limit = DEFAULT_HINTS,
+        limit: Limit = HINTS_AT_ONCE,
     ) -> Annotated[CallToolResult, FoundHints]:
         ask = Ask(
             _checked_run(run),
