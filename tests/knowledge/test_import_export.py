@@ -68,7 +68,7 @@ def test_markdown_gives_back_every_field_exactly(draft: ItemDraft) -> None:
         assert read_markdown(("\ufeff" + written.replace("\n", "\r\n")).encode(), "a.md").draft == draft
 
 
-@ROUND_TRIP
+@settings(ROUND_TRIP, max_examples=60)
 @given(st.lists(DRAFTS.filter(is_allowed), max_size=3, unique_by=lambda draft: draft.knowledge_id))
 def test_json_lines_and_archives_give_back_every_item(drafts: list[ItemDraft]) -> None:
     """Many in one file or one zip: all of them, each as it was."""
