@@ -4,15 +4,25 @@ import io
 import resource
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
+from django.db import DatabaseError, connection, transaction
 
-from knowledge.drafts import KnowledgeError
+from ingest.deletion import delete_project
+from ingest.forgetting import project_models
+from ingest.models import Project
+from knowledge.drafts import ItemDraft, KnowledgeError
 from knowledge.exchange.archive import read_archive
 from knowledge.exchange.json_lines import read_lines
 from knowledge.exchange.markdown import read_markdown
-from tests.factories import make_project
+from knowledge.item_queries import all_drafts
+from knowledge.items import change_state, create_item, import_items, revise_item, suspend_item
+from knowledge.models import KnowledgeChange, KnowledgeItem, KnowledgeRevision, SearchRow
+from tests.factories import make_project, send, typical_run
 from tests.knowledge.test_items_api import ITEMS, Curator, made, snapshot
 
 FILE = "---\nknowledge_id: a\n---\nRun `x`.\n"
@@ -188,3 +198,109 @@ def test_what_cannot_be_stored_is_refused_in_every_field(curator: Curator, where
     answer = curator.post(*bodies[where])
     assert 400 <= answer.status_code < 500, answer.content
     assert snapshot() == before
+
+
+# ---- whole projects -------------------------------------------------------------------------------------------
+
+
+def everything(project: Project) -> list[ItemDraft]:
+    return list(all_drafts(project.pk))
+
+
+def lived_in(project: Project) -> None:
+    """Items in every state, one suspended, a chain of replacements whose ends come before their beginnings."""
+    names = ("z-first", "a-live", "m-middle", "É", "é", "e\u0301", "K", "k", "a/../b", " ", "\u202e")
+    for name in names:
+        if name.strip():
+            create_item(
+                project, ItemDraft(name, f"Run `{name!r}`.", entities=(name, ""), evidence=("",)), by="a", reason="r"
+            )
+    for name, state in (("É", "confirmed"), ("é", "challenged"), ("K", "invalidated"), ("k", "confirmed")):
+        change_state(project, name, state, by="a", reason="r")
+    change_state(project, "k", "at_risk", by="a", reason="r")
+    change_state(project, "z-first", "superseded", by="a", reason="r", replaced_by="m-middle")
+    change_state(project, "m-middle", "corrected", by="a", reason="r", replaced_by="a-live")
+    suspend_item(project, "a-live", True, by="a", reason="r")
+    suspend_item(project, "m-middle", True, by="a", reason="r")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("form", "media"), [("jsonl", "application/jsonl"), ("markdown", "application/zip")])
+def test_an_export_makes_the_same_items_in_another_project(curator: Curator, form: str, media: str) -> None:
+    """State, suspension and where replacements lead included; exported again it is the same bytes."""
+    lived_in(curator.project)
+    file = curator.get("/v1/knowledge/export", format=form).getvalue()
+    other = Curator(make_project("beta"))
+    answer = other.send(file, media)
+    assert answer.status_code == 200, answer.content
+    assert everything(other.project) == everything(curator.project)
+    assert other.get("/v1/knowledge/export", format=form).getvalue() == file
+    before = snapshot()
+    assert other.send(file, media).json()["unchanged"] == len(everything(other.project))
+    assert snapshot() == before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_a_project_of_many_items_nothing_is_left() -> None:
+    """History that may not be deleted while its project is kept does not stand in the way of deleting the project."""
+    project, other = make_project("gone"), make_project("kept")
+    drafts = [
+        ItemDraft(f"k-{number}", f"When flux {number} overheats run `cool {number}`.", topics=("flux",))
+        for number in range(700)
+    ]
+    import_items(project, drafts, by="a")
+    import_items(other, drafts[:3], by="a")
+    import_items(project, [replace(draft, why="It is hot.") for draft in drafts], by="a")
+    change_state(project, "k-1", "superseded", by="a", reason="r", replaced_by="k-2")
+    send(project, typical_run("r-1"))
+    for model in (KnowledgeRevision, KnowledgeChange):
+        with pytest.raises(DatabaseError, match="knowledge"), transaction.atomic():
+            model.objects.filter(item__project=project).delete()
+    left = {model: model._default_manager.filter(project_id=other.pk).count() for model in project_models()}
+    delete_project(project)
+    assert not Project.objects.filter(slug="gone").exists()
+    for model in project_models():
+        assert not model._default_manager.filter(project_id=project.pk).exists(), model
+        assert model._default_manager.filter(project_id=other.pk).count() == left[model]
+    assert KnowledgeRevision.objects.count() == KnowledgeChange.objects.count() == SearchRow.objects.count() == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_curators_at_once_lose_nothing_and_wait_for_nobody_for_ever() -> None:
+    """Imports, revisions, moves and replacements across each other: each is made whole or refused, numbers have no gap."""
+    project = make_project("alpha")
+    names = [f"k-{number}" for number in range(12)]
+    import_items(project, [ItemDraft(name, f"Run `{name}`.") for name in names], by="a")
+
+    def work(number: int) -> list[str]:
+        chance, refused = Random(number), []
+        for turn in range(8):
+            one, two = chance.sample(names, 2)
+            text = f"Run `{number}-{turn}`."
+            acts: list[Callable[[], object]] = [
+                lambda text=text: import_items(
+                    project, [ItemDraft(name, text) for name in chance.sample(names, 6)], by="b"
+                ),
+                lambda one=one, text=text: revise_item(project, ItemDraft(one, text), by="c", reason="r"),
+                lambda one=one: suspend_item(project, one, chance.random() < 0.5, by="d", reason="r"),
+                lambda one=one: change_state(
+                    project, one, chance.choice(["confirmed", "challenged"]), by="e", reason="r"
+                ),
+                lambda one=one, two=two: change_state(project, one, "superseded", by="f", reason="r", replaced_by=two),
+            ]
+            try:
+                chance.choices(acts, [3, 3, 3, 3, 1])[0]()
+            except KnowledgeError as error:
+                refused.append(str(error))
+        connection.close()
+        return refused
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    for item in KnowledgeItem.objects.filter(project=project):
+        numbers = list(item.revisions.order_by("number").values_list("number", flat=True))
+        assert numbers == list(range(1, item.revision + 1))
+        newest = item.changes.order_by("-pk").first()
+        assert newest is not None and (newest.to_state, newest.revision) == (item.state, item.revision)
+        assert item.search.revision == item.revision
+        assert bool(item.replaced_by) == (item.state == "superseded")
