@@ -11,8 +11,8 @@ from knowledge.drafts import ItemDraft
 from knowledge.facets import facets_of
 from knowledge.find_hints.candidates import item_keys
 from knowledge.find_hints.findings import ItemView
+from knowledge.find_hints.v3.bags import write_bag
 from knowledge.find_hints.v3.index import index_item, text_of
-from knowledge.find_hints.v3.legs import write_bag
 
 ITEM = ("id", "project_id", "knowledge_id", "kind", "state", "revision", "suspended_dynamic", "language", "keys",
         "facets")  # fmt: skip

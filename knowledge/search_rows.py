@@ -15,8 +15,8 @@ from django.db.models import QuerySet
 from ingest.models import Project
 from knowledge import embed_queue, embeddings
 from knowledge.find_hints.candidates import load_by_pk
+from knowledge.find_hints.v3.bags import parse_bag, write_bag
 from knowledge.find_hints.v3.index import index_item, text_of
-from knowledge.find_hints.v3.legs import parse_bag, write_bag
 from knowledge.models import ItemEmbedding, KnowledgeItem, SearchRow, TermCount
 
 AT_ONCE: Final = 500  # rows of one statement

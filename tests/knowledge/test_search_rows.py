@@ -14,8 +14,8 @@ from ingest.models import Project
 from knowledge import search_rows
 from knowledge.drafts import ItemDraft, KnowledgeError
 from knowledge.find_hints.candidates import load_by_pk
+from knowledge.find_hints.v3.bags import write_bag
 from knowledge.find_hints.v3.index import index_item
-from knowledge.find_hints.v3.legs import write_bag
 from knowledge.items import change_state, create_item, import_items, revise_item, suspend_item
 from knowledge.models import ItemEmbedding, KnowledgeItem, SearchRow, TermCount
 from tests.factories import make_project

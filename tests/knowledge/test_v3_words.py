@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.find_hints.v3 import index, words
+from knowledge.find_hints.v3.bags import parse_bag, write_bag
 from knowledge.find_hints.v3.index import KEY_LIMIT, index_item, name_of
-from knowledge.find_hints.v3.legs import parse_bag, write_bag
 from knowledge.find_hints.v3.words import TERM_LIMIT, spelled, terms
 from tests.contract.regex_steps import count_steps
 from tests.knowledge.test_find_hints import make_item

@@ -25,7 +25,7 @@ TELLING_LINES: Final = 6
 LINES_PRINTED: Final = 40  # lines whose fingerprint is compared
 REST_WEIGHT: Final = 0.25  # of a term that stands in other lines of a long output only
 REST_READ: Final = 2_000  # code points of those
-PHRASED: Final = 2_000  # code points at each end
+END_READ: Final = 2_000  # code points at each end
 
 # TimeoutError, 42P01: a name of the error. exit_nonzero, timeout: a word of the sender's for many of them.
 _NAMES_ERROR: Final = re.compile("[A-Z0-9]")
@@ -135,9 +135,9 @@ def _telling(said: str) -> str:
 
 def _phrased(said: str, telling: str) -> str:
     """Return the text in which names and phrases are looked for whole: of a long one its ends, and what tells."""
-    if len(said) <= 2 * PHRASED:
+    if len(said) <= 2 * END_READ:
         return said
-    return "\n".join((telling, said[:PHRASED], said[-PHRASED:]))
+    return "\n".join((telling, said[:END_READ], said[-END_READ:]))
 
 
 def _places(row: Sequence[str]) -> dict[str, list[int]]:

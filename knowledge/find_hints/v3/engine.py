@@ -17,7 +17,7 @@ from knowledge.find_hints.v3.verdicts import RETIRED, Match, codes_held, in_its_
 
 VERSION: Final = "hybrid.v3"
 JUDGED: Final = 30  # candidates that are loaded and judged: so many found exactly, so many by score
-PHRASED: Final = 10  # and so many by how a phrase of theirs starts
+PHRASED_JUDGED: Final = 10  # and so many by how a phrase of theirs starts
 
 
 def search(project_id: int, query: HintQuery, *, gated: bool = True) -> Findings:
@@ -53,7 +53,7 @@ def _worth_judging(found: legs.Found, numbers: Mapping[int, Scored]) -> list[int
     best = sorted(numbers, key=lambda pk: (-numbers[pk].score, pk))
     exact = [pk for pk in best if pk in found.exact]
     phrased = [pk for pk in best if pk in found.named]
-    return list(dict.fromkeys((*exact[:JUDGED], *best[:JUDGED], *phrased[:PHRASED])))
+    return list(dict.fromkeys((*exact[:JUDGED], *best[:JUDGED], *phrased[:PHRASED_JUDGED])))
 
 
 def _replaced(matches: dict[str, Match], replacements: dict[str, ItemView]) -> dict[str, Match]:

@@ -18,14 +18,13 @@ from knowledge import embeddings
 from knowledge.embeddings import EmbeddingError, Vector
 from knowledge.find_hints.findings import HintQuery
 from knowledge.find_hints.v3.asked import Asked
+from knowledge.find_hints.v3.bags import Bag, parse_bag, weights_in
 from knowledge.find_hints.v3.index import keyed, start_of
 from knowledge.find_hints.v3.scores import Terms
 
 logger = logging.getLogger(__name__)
 
-Bag = Mapping[str, float]
-
-EXACT, PHRASED, BY_TERM = 0, 1, 2  # how an item was found; the lowest counts
+BY_NAME, BY_PHRASE, BY_TERM = 0, 1, 2  # how an item was found; the lowest counts
 FOUND_BY_TERMS: Final = 300  # items that the terms of one query may find together
 COMMON_ALONE: Final = 20_000  # items up to which a common term finds some alone
 TERMS_AT_ONCE: Final = 3  # common terms that must stand together where no rare one is
@@ -99,8 +98,8 @@ def fetch(project_id: int, query: HintQuery, asked: Asked) -> Found:
     n_items = counts.pop("", 0)
     terms = Terms.of(asked.weights, n_items, counts)
     rows = _by_keys(project_id, asked, counts)
-    exact = frozenset(item_id for item_id, _, kind in rows if kind == EXACT)
-    named = exact | {item_id for item_id, _, kind in rows if kind == PHRASED}
+    exact = frozenset(item_id for item_id, _, kind in rows if kind == BY_NAME)
+    named = exact | {item_id for item_id, _, kind in rows if kind == BY_PHRASE}
     bags = _best({item_id: bag for item_id, bag, _ in rows}, named, terms)
     known_script = not asked.texts or embeddings.readable(asked.texts[0])
     vector, notes = query_vector(query, asked, known_script)
@@ -136,27 +135,16 @@ def _tell(problem: str) -> None:
     logger.error("hints were searched without vectors: %s", problem)
 
 
-def parse_bag(bag: str) -> dict[str, float]:
-    """Return the terms of a stored bag with their weights."""
-    words = bag.split(" ")
-    return {term: float(weight) for term, weight in zip(words[1::2], words[2::2], strict=True)}
-
-
-def write_bag(bag: Bag) -> str:
-    """Return a bag as it is stored: the sum of the weights, then each term and its weight."""
-    return " ".join((f"{sum(bag.values()):g}", *(f"{term} {weight:g}" for term, weight in sorted(bag.items()))))
-
-
 def _counts(project_id: int, weights: Mapping[str, float]) -> dict[str, int]:
     return dict(_rows(_COUNTS, [project_id, ["", *weights]]))
 
 
 def _by_keys(project_id: int, asked: Asked, counts: Mapping[str, int]) -> list[tuple[int, str, int]]:
-    """Return items with their bags and how they were found: EXACT, PHRASED or BY_TERM."""
+    """Return items with their bags and how they were found: BY_NAME, BY_PHRASE or BY_TERM."""
     rare, common = _rare_and_common(asked.weights, counts)
     kinds = dict.fromkeys(keyed(project_id, (f"t:{term}" for term in rare)), BY_TERM)
-    kinds |= dict.fromkeys(keyed(project_id, _phrase_keys(asked)), PHRASED)
-    kinds |= dict.fromkeys(keyed(project_id, _exact_keys(asked)), EXACT)
+    kinds |= dict.fromkeys(keyed(project_id, _phrase_keys(asked)), BY_PHRASE)
+    kinds |= dict.fromkeys(keyed(project_id, _exact_keys(asked)), BY_NAME)
     rows: list[tuple[int, str, int]] = []
     if kinds:
         rows = _rows(_BY_KEYS, {"keys": list(kinds), "kinds": list(kinds.values()), "most": FOUND_BY_TERMS})
@@ -212,10 +200,7 @@ def _best(bags: Mapping[int, str], named: frozenset[int], terms: Terms) -> dict[
 
 
 def _lexical(bag: str, terms: Terms) -> float:
-    words = bag.split(" ")
-    weights = dict(zip(words[1::2], words[2::2], strict=True))
-    shared = {term: float(weights[term]) for term in terms.worth.keys() & weights.keys()}
-    return terms.lexical(shared, float(words[0]))
+    return terms.lexical(*weights_in(bag, terms.worth.keys()))
 
 
 def query_vector(query: HintQuery, asked: Asked, known_script: bool) -> tuple[Vector | None, tuple[str, ...]]:
