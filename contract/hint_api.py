@@ -74,6 +74,11 @@ def check_answer(activation_id: str, answer: object) -> CheckedAnswer:
     )
 
 
+def is_id(text: str) -> bool:
+    """Return whether a text can be the id of an item: whoever asks refuses an answer that names another."""
+    return text.isprintable() and text == text.strip()
+
+
 def _hint(value: object) -> CheckedHint:
     if not isinstance(value, dict):
         raise BadHints("a hint is no object")
@@ -112,6 +117,6 @@ def _text(value: Mapping[str, Any], name: str, limit: int, *, required: bool = T
 def _id(value: Mapping[str, Any], name: str) -> str:
     """Return an id that can be sent back as it is."""
     text = _text(value, name, ID_LIMIT)
-    if not text.isprintable() or text != text.strip():
+    if not is_id(text):
         raise BadHints(f"{name} is no printable text without space around it")
     return text

@@ -8,6 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Final
 
 from contract import stages
+from contract.hint_api import is_id
 from contract.redaction import redact
 from contract.text import estimate_tokens
 from ingest.errors import shown_name
@@ -121,6 +122,8 @@ def check_draft(draft: ItemDraft) -> None:
     for name in REQUIRED:
         if not getattr(draft, name).strip():
             raise KnowledgeError(f"{name} must not be empty", field=name)
+    if not is_id(draft.knowledge_id):
+        raise KnowledgeError("knowledge_id must be printable text without space around it", field="knowledge_id")
     size = estimate_tokens(draft.proposition)
     if size > PROPOSITION_TOKENS:
         told = f"proposition has about {size} tokens; the limit is {PROPOSITION_TOKENS}, shorten it"

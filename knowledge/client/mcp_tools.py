@@ -17,6 +17,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel
 
 from contract.events import ID_LIMIT
+from contract.hint_block import one_line
 from contract.stages import trigger_problem
 from knowledge.client.agent_runs import AgentRun, AgentRuns, Caller
 from knowledge.client.answers import Hints
@@ -203,14 +204,14 @@ def _lines(run: AgentRun, found: Hints, already: list[str]) -> list[str]:
     """Return the answer as a model reads it."""
     lines = [found.text().rstrip("\n")] if found.hints else []
     if found.hints:
-        names = ", ".join(f"{hint.hint_id} ({hint.knowledge_id})" for hint in found)
+        names = ", ".join(f"{hint.hint_id} ({one_line(hint.knowledge_id)})" for hint in found)
         lines.append(f"Once you know what came of them, call report_outcome with hint_id: {names}.")
     elif already:
         lines.append("Nothing new is known that fits. Go on with what you know.")
     else:
         lines.append("Nothing known fits. That is a normal answer: go on as you would have.")
     if already:
-        lines.append(f"Given to you earlier in this run, and fitting here too: {', '.join(already)}.")
+        lines.append(f"Given to you earlier in this run, and fitting here too: {', '.join(map(one_line, already))}.")
     return [*lines, f"In later calls pass run={run.run_id}."]
 
 

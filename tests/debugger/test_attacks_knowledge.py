@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import escape
 
+from contract.hint_api import is_id
 from knowledge.drafts import ItemDraft
 from knowledge.items import add_evidence, create_item, revise_item
 from knowledge.models import KnowledgeChange, KnowledgeRevision
@@ -21,8 +22,8 @@ MARKDOWN = "**b** [x](javascript:alert(1)) `code` ``` <b>"
 RTL = "\u202eedoc neddih\u202c עברית \u2066x\u2069"
 HOSTILE = {"script": SCRIPT, "url": JS_URL, "markdown": MARKDOWN, "rtl": RTL, "word": "W" * 200, "emoji": "😀" * 200}
 ODD_IDS = [
-    " lead", "trail ", "a\nb", "a\tb", "a/b/../c", "..", ".", "...", "//", "\\", "?q=1#f", "&amp;", "%", "%2F", "%252F",
-    "%00", "é", "e\u0301", "K-17", "k-17 ", "\ufeff", "\u200b", "\u202e", "+", "new", "revise", SCRIPT,
+    "a/b/../c", "..", ".", "...", "//", "\\", "?q=1#f", "&amp;", "%", "%2F", "%252F",
+    "%00", "é", "e\u0301", "K-17", "+", "new", "revise", SCRIPT,
     "😀" * 200, "я" * 200,
 ]  # fmt: skip
 
@@ -73,12 +74,13 @@ def pages_of(here: World, knowledge_id: str) -> dict[str, Any]:
 def test_whatever_an_item_holds_is_shown_as_text(world: World, text: str) -> None:  # noqa: F811
     """Every page has the tags it has with a plain item, and none that runs or leads elsewhere."""
     create_item(world.project, hostile("plain", "plain"), by="a", reason="r")
-    create_item(world.project, hostile(text, text), by=text, reason=text)
-    revise_item(world.project, hostile(text, f"{text[:190]} 2"), by=text, reason=text)
+    named = text if is_id(text) else "hostile"
+    create_item(world.project, hostile(named, text), by=text, reason=text)
+    revise_item(world.project, hostile(named, f"{text[:190]} 2"), by=text, reason=text)
     revise_item(world.project, hostile("plain", "plain 2"), by="a", reason="r")
-    add_evidence(world.project, text, text, supports=True, note=text, by=text)
+    add_evidence(world.project, named, text, supports=True, note=text, by=text)
     add_evidence(world.project, "plain", "plain", supports=True, note="plain", by="a")
-    usual, pages = pages_of(world, "plain"), pages_of(world, text)
+    usual, pages = pages_of(world, "plain"), pages_of(world, named)
     for name, page in pages.items():
         assert page.status_code == 200, (name, page.content[:300])
         tags, plain = Tags(page.content.decode()), Tags(usual[name].content.decode())

@@ -32,9 +32,10 @@ NASTY = st.lists(
 )
 TEXT = NASTY.map("".join)
 FULL = TEXT.filter(lambda text: bool(text.strip()))
+IDS = TEXT.map(lambda text: "".join(char for char in text if char.isprintable()).strip()).filter(bool)
 LISTS = st.lists(TEXT, max_size=3).map(tuple)
 DRAFTS = st.builds(
-    ItemDraft, knowledge_id=FULL, proposition=FULL, kind=st.sampled_from(["claim", "observation"]),
+    ItemDraft, knowledge_id=IDS, proposition=FULL, kind=st.sampled_from(["claim", "observation"]),
     state=st.sampled_from(["proposed", "confirmed", "challenged", "at_risk", "invalidated"]),
     why=TEXT, verify=TEXT, caution=TEXT, trigger=st.sampled_from(["", "tool.failed", "mcp.first_call"]), tool=TEXT,
     mcp_server=TEXT, version_scope=TEXT, entities=LISTS, topics=LISTS, error_examples=LISTS, evidence=LISTS,
