@@ -16,15 +16,17 @@ MEASURED: Final = Path(settings.BASE_DIR) / "knowledge" / "evaluation" / "measur
 def operating_point(version: str, file: Path = MEASURED) -> str:
     """Return in one sentence how the gate of a version does, "" when nothing was measured of it."""
     point = _read(file).get(version, {}).get("operating_point") or {}
-    passed, let_in, gate = (_share(point, name) for name in ("right_passed", "wrong_passed", "gate"))
+    names = ("right_passed", "wrong_passed", "near_miss_passed", "gate")
+    passed, let_in, near, gate = (_share(point, name) for name in names)
     if passed is None or let_in is None:
         return ""
     at = "Measured without a gate" if gate is None else f"Measured at this gate ({gate:.2f})"
     asked = [point.get(name) for name in ("n_answerable", "n_unanswerable")]
-    over = " over {:,} queries with an answer and {:,} without".format(*asked) if all(map(_is_count, asked)) else ""
+    over = " over {:,} failures with a rule and {:,} without".format(*asked) if all(map(_is_count, asked)) else ""
+    beside = "" if near is None else f" Where only the right rule is missing, {near:.0%} get a neighbour of it."
     return (
-        f"{at}{over}: {passed:.0%} of the right hints pass, and {let_in:.0%} of the queries "
-        "without an answer get a hint."
+        f"{at}{over}: {passed:.0%} of the right hints pass, and {let_in:.0%} of the failures that no rule is about "
+        f"get a hint.{beside}"
     )
 
 
