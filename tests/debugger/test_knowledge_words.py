@@ -170,5 +170,5 @@ def test_the_operating_point_is_one_sentence_or_none(tmp_path: Path) -> None:
     file.write_text(json.dumps({"versions": {"v": {"operating_point": point}, "w": {"operating_point": None}}}))
     said = operating_point("v", file)
     assert "(0.55)" in said and "83% of the right hints pass" in said and "7% of the failures" in said
-    assert "777 queries" in said and "1,000" in said
+    assert "777 failures" in said and "1,000" in said
     assert operating_point("w", file) == "" == operating_point("x", file)
