@@ -113,6 +113,7 @@ def test_an_item_of_any_id_can_be_looked_after(world: World, knowledge_id: str) 
     "replaced_by", ["\x00", "x" * 5_000, "\ud800".encode("utf-8", "surrogatepass"), "k-17", " ", "../k-17"]
 )
 def test_a_replacement_that_is_none_is_told_at_its_field(world: World, replaced_by: Any) -> None:  # noqa: F811
+    """What no item can be called, the item itself, and an unknown id are told; nothing moves."""
     before = kept(), state_of()
     answer = world.change("superseded", replaced_by=replaced_by)
     assert answer.status_code == 400 and b'role="alert"' in answer.content
@@ -156,6 +157,7 @@ def test_a_form_without_its_token_changes_nothing(world: World) -> None:  # noqa
 
 
 def test_an_address_that_writes_does_not_write_on_get(world: World) -> None:  # noqa: F811
+    """A link, a preview or a prefetch changes nothing."""
     before = kept(), state_of()
     for name, args in {
         "knowledge-starter": ["alpha"],
@@ -217,6 +219,7 @@ def test_a_secret_in_any_field_of_the_form_is_refused(world: World, name: str) -
 
 
 def test_a_secret_in_a_move_is_refused(world: World) -> None:  # noqa: F811
+    """In a reason, in the id of a run and in that of a replacement."""
     before = kept(), state_of()
     for move, fields in (
         ("challenged", {"reason": SECRET}),
@@ -225,3 +228,16 @@ def test_a_secret_in_a_move_is_refused(world: World) -> None:  # noqa: F811
     ):
         assert world.change(move, **fields).status_code == 400, move
     assert (kept(), state_of()) == before
+
+
+def test_a_wrong_query_is_told_in_the_words_of_the_form(world: World) -> None:  # noqa: F811
+    """The field is called as it is on the page, and beside the form stands that nothing was searched."""
+    answer = world.alice.get(reverse("knowledge-try", args=["alpha"]), {"tool_result": "x", "limit": "99"})
+    assert answer.status_code == 400
+    assert b"Hints at most: a whole number from 1 to 20" in answer.content
+    assert b"Nothing was searched" in answer.content and b"Paste what a tool printed" not in answer.content
+
+
+def test_the_list_shows_commands_as_commands(world: World) -> None:  # noqa: F811
+    """As the item's page does; the signs around them are not shown."""
+    assert "run <code>git init</code> first." in world.get("knowledge-list")

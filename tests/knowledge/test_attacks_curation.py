@@ -7,10 +7,12 @@ import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from pytest_django.live_server_helper import LiveServer
 
@@ -84,6 +86,7 @@ def test_only_ways_of_packing_that_can_be_bounded_are_unpacked(method: int) -> N
     ids=["name", "place", "end cut", "half", "empty", "end only"],
 )
 def test_a_damaged_zip_is_said_to_be_one(damage: Callable[[bytes], bytes]) -> None:
+    """Wherever it is damaged, the answer is that it has to be packed again."""
     whole = packed(("é.md", FILE))
     assert len(read_zip(whole)) == 1
     assert "pack" in refusal(read_zip, damage(whole))
@@ -115,6 +118,7 @@ def test_a_zip_with_any_byte_changed_is_read_or_refused() -> None:
     ids=["no code point", "beyond unicode", "half a pair", "half a pair twice", "python", "laughs", "circle", "deep"],
 )
 def test_front_matter_means_no_harm(text: str, said: str) -> None:
+    """YAML that would break, run or blow up what reads it is refused by its line."""
     assert said in refusal(lambda data: read_markdown(data, "a.md"), front(text))
 
 
@@ -142,6 +146,7 @@ def test_fields_that_come_twice_are_found_in_one_look() -> None:
 
 @pytest.mark.parametrize("line", ['{"\\ud800": 1}', '{"\\ud800": 1, "\\ud800": 2}'])
 def test_an_unknown_field_that_is_half_a_pair_is_told_as_something_that_can_be_told(line: str) -> None:
+    """A name that UTF-8 cannot say is repeated without what cannot be said."""
     assert "a.jsonl:1: " in refusal(lambda data: read_lines(data, "a.jsonl"), line.encode())
 
 
@@ -173,6 +178,7 @@ def curator() -> Curator:
     ],
 )
 def test_a_hostile_file_is_refused_over_the_api(curator: Curator, data: bytes, form: str) -> None:
+    """400 with the place, never an error of the server; nothing is stored."""
     before = snapshot()
     answer = curator.send(data, form)
     assert answer.status_code == 400, answer.content
@@ -188,6 +194,7 @@ def test_a_hostile_file_is_refused_over_the_api(curator: Curator, data: bytes, f
     "where", ["state", "replaced_by", "run_id", "by", "reason", "knowledge_id", "unknown", "revise"]
 )
 def test_what_cannot_be_stored_is_refused_in_every_field(curator: Curator, where: str, bad: str) -> None:
+    """NUL, half a pair and too much of anything: the sender's mistake, and nothing is stored."""
     made(curator)
     before = snapshot()
     item = {"knowledge_id": "k-9", "proposition": RULE}
@@ -349,3 +356,13 @@ def test_an_id_says_nothing_in_the_servers_own_words(live_server: LiveServer) ->
     given, again = asyncio.run(ask())
     assert given.count("</temporality.memory>") == 1 and "</temporality.memory>" not in again
     assert "k-1" in again
+
+
+@pytest.mark.django_db
+def test_a_path_that_leads_nowhere_is_said_to(tmp_path: Path) -> None:
+    """Not that its name has the wrong ending; nothing is imported."""
+    make_project("alpha")
+    for name in ("notes", "more.jsonl"):
+        with pytest.raises(CommandError, match=f"{name} cannot be read: it does not exist"):
+            call_command("import_knowledge", str(tmp_path / name), "--project", "alpha")
+    assert not KnowledgeItem.objects.exists()

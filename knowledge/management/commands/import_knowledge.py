@@ -53,6 +53,8 @@ def read_path(path: Path) -> Iterator[Placed]:
         for file in files:
             yield from read_path(file)
         return
+    if not path.exists():
+        raise CommandError(f"{path} cannot be read: it does not exist")
     if path.suffix not in FORMS:
         raise CommandError(f"{path} is neither of JSON Lines (.jsonl) nor of Markdown (.md)")
     try:
