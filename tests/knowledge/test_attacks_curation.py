@@ -366,3 +366,38 @@ def test_a_path_that_leads_nowhere_is_said_to(tmp_path: Path) -> None:
         with pytest.raises(CommandError, match=f"{name} cannot be read: it does not exist"):
             call_command("import_knowledge", str(tmp_path / name), "--project", "alpha")
     assert not KnowledgeItem.objects.exists()
+
+
+# ---- counts -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_counts_are_those_of_what_was_reported_once(curator: Curator) -> None:
+    """Twice, late, of an unknown hint, of another revision: the page of the item and the list tell each run once."""
+    made(curator, knowledge_id="k-17")
+    run = typical_run("r-1")
+    send(curator.project, run)
+    about = {"run_id": "r-1", "activation_id": "r-1:a1", "hint_id": "r-1:a1:h1", "occurred_at": "2026-11-30T05:00:00Z"}
+    reports = [
+        {"event_id": "u1", "type": "hint.used", "data": {"evidence": "ran it"}, **about},
+        {"event_id": "u2", "type": "hint.used", "data": {"evidence": "again"}, **about},
+        {"event_id": "o1", "type": "hint.outcome", "data": {"outcome": "helpful", "source": "agent"}, **about},
+        {"event_id": "o2", "type": "hint.outcome", "data": {"outcome": "helpful", "source": "agent"}, **about},
+        {"event_id": "x1", "type": "hint.used", "data": {}, **about, "hint_id": "no-such-hint"},
+        {
+            "event_id": "x2",
+            "type": "hint.ignored",
+            "data": {},
+            **about,
+            "hint_id": "no-such-2",
+            "knowledge_id": "no-such-item",
+        },
+    ]
+    for _ in range(2):
+        send(curator.project, reports)
+    curator.post(f"{ITEMS}/k-17/revisions", {"item": {"proposition": "Run `other`."}, "reason": "r"})
+    send(curator.project, [{**reports[0], "event_id": "u3"}])
+    told = curator.get(f"{ITEMS}/k-17").json()
+    listed = next(one for one in curator.get(ITEMS).json()["results"] if one["knowledge_id"] == "k-17")
+    assert told["counts"] == listed["counts"]
+    assert told["counts"] == {"n_used": 1, "n_ignored": 0, "n_helpful": 1, "n_harmful": 0, "n_neutral": 0}
