@@ -5,6 +5,7 @@ loaded at the first use, about 160 MiB a process; without its packages, or with 
 words alone.
 """
 
+import ctypes
 import functools
 import importlib
 import importlib.util
@@ -137,7 +138,15 @@ def _load() -> tuple[Any, Any]:
         raise EmbeddingError(f"the embedding model cannot be loaded: {type(error).__name__}") from None
     tokenizer.no_padding()
     tokenizer.no_truncation()
+    _give_back()
     return tokenizer, network
+
+
+def _give_back() -> None:
+    """Give the memory that loading took for a moment back to the system, 60 MiB, where the allocator can (glibc)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _package(name: str) -> Path:
