@@ -401,3 +401,19 @@ def test_counts_are_those_of_what_was_reported_once(curator: Curator) -> None:
     listed = next(one for one in curator.get(ITEMS).json()["results"] if one["knowledge_id"] == "k-17")
     assert told["counts"] == listed["counts"]
     assert told["counts"] == {"n_used": 1, "n_ignored": 0, "n_helpful": 1, "n_harmful": 0, "n_neutral": 0}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_agent_that_names_no_trigger_is_told_what_is_meant_for_failures(live_server: LiveServer) -> None:
+    """Most items of the starter set are for failed tools; a model that gives the error alone is given them as well."""
+    project = make_project("alpha")
+    error = "fatal: not a git repository (or any of the parent directories): .git"
+    draft = ItemDraft("k-1", "Run `git init` first.", state="confirmed", trigger="tool.failed", error_examples=(error,))
+    create_item(project, draft, by="a", reason="r")
+    key = create_key(project, "agent", ("observe", "ingest"))[1]
+
+    async def ask() -> str:
+        async with over_stdio(live_server.url, key) as client:
+            return text_of(await find(client, tool="shell", tool_result=error))
+
+    assert "Run `git init` first." in asyncio.run(ask())
