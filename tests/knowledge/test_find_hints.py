@@ -18,7 +18,7 @@ from knowledge.find_hints.findings import Findings, HintQuery, ItemView
 #   cat $(ls knowledge/find_hints/v3/*.py | LC_ALL=C sort) | sha256sum
 FROZEN = {
     "lexical-entity-topic.v2": "53aaa6fde681aed55efc4ae3701695be23c39478900b997516eef7a7c77c6dcd",
-    "hybrid.v3": "9c378e9e331f655115a381cb1808e38c374cfd04ac981136716a464a9ab0f832",
+    "hybrid.v3": "b0460ee85fbe2ceae0e57620280dc0be3437140360363ba8ff123a9188a520e3",
 }
 PLACES = {"lexical-entity-topic.v2": "v2.py", "hybrid.v3": "v3/*.py"}
 

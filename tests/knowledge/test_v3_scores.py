@@ -11,7 +11,7 @@ from knowledge.find_hints.findings import Finding, HintQuery, ItemView
 from knowledge.find_hints.v3.asked import ask
 from knowledge.find_hints.v3.scores import GATE, Scored, Terms, rarity, scored
 from knowledge.find_hints.v3.verdicts import (
-    BESIDE_EXACT,
+    BESIDE_FIRM,
     CODE_ITEMS,
     EXACT,
     PARTLY,
@@ -222,12 +222,13 @@ def test_beside_an_exact_match_a_partial_one_needs_more() -> None:
     whole = Match(
         make_item("b-whole", proposition="Open the valve."), WHOLE, ("entity:valve",), numbers(confidence=0.0)
     )
-    weak = partly(make_item("c-weak", proposition="Close the pump."), item_id=3, confidence=BESIDE_EXACT - 0.01)
-    sure = partly(make_item("d-sure", proposition="Wait for steam."), item_id=4, confidence=BESIDE_EXACT)
+    weak = partly(make_item("c-weak", proposition="Close the pump."), item_id=3, confidence=BESIDE_FIRM - 0.01)
+    sure = partly(make_item("d-sure", proposition="Wait for steam."), item_id=4, confidence=BESIDE_FIRM)
     findings = judged(exact, whole, weak, sure)
     assert reasons(findings) == {"a-exact": "", "b-whole": "", "d-sure": "", "c-weak": "gate"}
-    assert {one.item.knowledge_id: one.scores["needed"] for one in findings}["c-weak"] == BESIDE_EXACT
-    assert reasons(judged(whole, weak, sure))["c-weak"] == ""
+    assert {one.item.knowledge_id: one.scores["needed"] for one in findings}["c-weak"] == BESIDE_FIRM
+    assert reasons(judged(whole, weak, sure))["c-weak"] == "gate"
+    assert reasons(judged(whole, weak, sure, topics=("valves",)))["c-weak"] == ""
     assert reasons(judged(exact, weak, gate=0.0))["c-weak"] == ""
 
 

@@ -26,7 +26,7 @@ EXACT: Final = 2
 WHOLE: Final = 1
 PARTLY: Final = 0
 TOLD: Final = ("", "already_issued", "offered_in_batch", "suppressed", "skill_active")  # what the agent has, or had
-BESIDE_EXACT: Final = 0.9  # confidence that a partial match needs where an exact one is offered
+BESIDE_FIRM: Final = 1.0  # confidence that a partial match needs where a firm one is told; hardly any has it
 SURE: Final = {EXACT: 1.0, WHOLE: 0.9, PARTLY: 0.0}  # least confidence of a match
 KINDS: Final = {"claim": 0, "observation": 1}
 STATES: Final = {"confirmed": 0, "proposed": 1, "challenged": 2, "at_risk": 3}
@@ -110,14 +110,15 @@ def judge(query: HintQuery, matches: Sequence[Match], gate: float) -> tuple[Find
     offered: list[Match] = []
     held: list[tuple[Match, str]] = []
     needed: dict[str, float] = {}
-    is_told = False  # an exact match says what is the matter: now, or earlier in this run
+    # A firm match says what is the matter, now or earlier in this run; names that the sender gave say what it is about.
+    is_told, telling = False, EXACT if query.entities or query.topics else WHOLE
     skills = frozenset(name_of(skill) for skill in query.active_skills if skill.strip())
     for one in sorted(matches, key=_order):
         reason = _own_reason(query, one.item, skills)
         needed[one.item.knowledge_id] = _needed(one, gate, is_told)
         if not reason and one.confidence < needed[one.item.knowledge_id]:
             reason = "gate"
-        is_told = is_told or (one.tier == EXACT and reason in TOLD)
+        is_told = is_told or (one.tier >= telling and reason in TOLD)
         reason = reason or _relative_reason(one.item, [other.item for other in offered])
         if not reason and len(offered) >= query.limit:
             reason = "limit"
@@ -133,8 +134,8 @@ def judge(query: HintQuery, matches: Sequence[Match], gate: float) -> tuple[Find
 
 
 def _needed(one: Match, gate: float, is_told: bool) -> float:
-    """Return the confidence a match needs: more for a partial one where an exact one says what is the matter."""
-    return BESIDE_EXACT if gate and is_told and one.tier == PARTLY else gate
+    """Return the confidence a match needs: more for a partial one where a firm one says what is the matter."""
+    return BESIDE_FIRM if gate and is_told and one.tier == PARTLY else gate
 
 
 def _order(one: Match) -> tuple[int, float, int, int, str]:
