@@ -168,12 +168,12 @@ def chosen(names: Sequence[str] | None) -> dict[str, Subject]:
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP end the work as Ctrl-C does, so that all is put away."""
+    """Have SIGTERM and SIGHUP end the work as Ctrl-C does, so that all is put away; also where that was ignored."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
