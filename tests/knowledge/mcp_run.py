@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -109,7 +110,7 @@ def settled(run_id: str) -> None:
     deadline = time.monotonic() + SECONDS
     while not Event.objects.filter(run_id=run_id, type="run.completed").exists():
         assert time.monotonic() < deadline, f"{run_id} did not end"
-        time.sleep(0.05)
+        threading.Event().wait(0.05)
 
 
 async def find(client: Client, **arguments: Any) -> CallToolResult:
