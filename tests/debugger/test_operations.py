@@ -18,7 +18,7 @@ from debugger.queries.lag import MOST_WAITING, FoldLag
 from debugger.queries.operations import DAYS_SQL, INTAKE_SQL, MOST_ROWS, size_words
 from debugger.versions import redaction_version, versions
 from ingest.accept import accept_events
-from ingest.models import Batch, Project
+from ingest.models import Batch, Project, Run
 from tests.factories import make_person, make_project, send, typical_run
 from tests.knowledge.asking import add_item
 
@@ -181,17 +181,18 @@ def test_its_counts_come_from_indexes(alpha: Project) -> None:
     """The newest rows of one project, without reading a table through."""
     moment = datetime.now(UTC)
     totals = {"source": "events", "n_accepted": 1, "n_duplicates": 0, "n_conflicts": 0, "n_rejected": 0}
-    old = [Batch(project=alpha, received_at=moment - timedelta(days=9, seconds=n), **totals) for n in range(5000)]
-    Batch.objects.bulk_create(old)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE ingest_batch")
-        cursor.execute(f"EXPLAIN {INTAKE_SQL}", [alpha.pk, moment - timedelta(days=1), MOST_ROWS])
-        plan = "\n".join(row[0] for row in cursor.fetchall())
-        assert "ingest_batch_recent" in plan and "Seq Scan" not in plan
-        cursor.execute("SET enable_seqscan = off")  # the table is small here; the index must fit all the same
-        cursor.execute(f"EXPLAIN {DAYS_SQL}", [alpha.pk, moment - timedelta(days=1), MOST_ROWS])
-        assert "ingest_run_recent" in "\n".join(row[0] for row in cursor.fetchall())
-        cursor.execute("RESET enable_seqscan")
+    times = [moment - timedelta(days=9, seconds=n) for n in range(5000)]
+    Batch.objects.bulk_create([Batch(project=alpha, received_at=time, **totals) for time in times])
+    Run.objects.bulk_create(
+        Run(project=alpha, run_id=f"old-{n}", run_day=time.date(), first_received_at=time, last_received_at=time)
+        for n, time in enumerate(times)
+    )
+    for sql, index in ((INTAKE_SQL, "ingest_batch_recent"), (DAYS_SQL, "ingest_run_recent")):
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE ingest_batch, ingest_run")
+            cursor.execute(f"EXPLAIN {sql}", [alpha.pk, moment - timedelta(days=1), MOST_ROWS])
+            plan = "\n".join(row[0] for row in cursor.fetchall())
+        assert index in plan and "Seq Scan" not in plan, plan
 
 
 @pytest.mark.parametrize(("n_bytes", "words"), [(0, "0 B"), (24_000, "24 kB"), (1_340_000, "1.3 MB"), (5e12, "5.0 TB")])
