@@ -102,7 +102,16 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
         "A person or caller stopped the run.", _TERMINAL, {"reason": "stopped by owner"}, "cancelled"
     ),
     "run.escalated": _type(
-        "The agent asked for a person to decide.", _TERMINAL, {"reason": "needs a key"}, "escalated"
+        "The agent asked for a person to decide; nothing resumes this run.",
+        {
+            **_TERMINAL,
+            "reviewer": may("str", "who the ask is put to"),
+            "call_id": may("str", "the call that was the ask"),
+            "n_denied": may("int", "calls after the ask, none of which was executed", lowest=0),
+            "metadata": may("object", "what the driver gave with its ask"),
+        },
+        {"reason": "needs a key", "reviewer": "owner", "n_denied": 1},
+        "escalated",
     ),
     "run.limit_reached": _type(
         "A budget of the run was spent before the agent finished.", _TERMINAL, {"limit": "tool_rounds"}, "limit_reached"
@@ -126,6 +135,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "new_messages": may("array", "messages added: role, text, calls, call_id, origin, hash, tokens"),
             "tokens": may("int", "estimated tokens of the whole request"),
             "n_tools": may("int", "tools offered"),
+            "finale": may("bool", "the last request of the run, sent without tools"),
         },
         {"n_messages": 2, "new_messages": [{"role": "user", "text": "Release it", "origin": "task"}], "tokens": 12},
     ),
@@ -139,6 +149,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "output_tokens": may("int", "as reported by the provider"),
             "model": may("str", "model that answered"),
             "finish_reason": may("str", "why the model stopped, in its provider's word"),
+            "n_dropped": may("int", "calls of a last reply, none of which was executed", lowest=0),
             **_REQUEST,
         },
         {"duration_ms": 1310, "n_calls": 1, "text": ""},
@@ -391,14 +402,38 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
     "memory.read.failed": _type("Reading knowledge failed.", {"error": _ERROR}, {"error": "503"}),
     "thinking": _type(
         "The runtime shows a step of its own.",
-        {"kind": may("str", "for example safe_completion"), "detail": may("str", "text")},
-        {"kind": "safe_completion", "detail": "tool rounds spent"},
+        {
+            "kind": may("str", "for example safe_completion"),
+            "detail": may("str", "text"),
+            "limit": may("str", "the limit that was spent: tool_rounds, time or tokens"),
+            "n_receipts": may("int", "results of calls the answer may rest on", lowest=0),
+        },
+        {"kind": "safe_completion", "detail": "8 tool rounds are spent", "limit": "tool_rounds"},
     ),
     "time.receipt": _type(
-        "The current time was read.", {"utc": may("str", "RFC 3339")}, {"utc": "2026-11-30T03:00:00Z"}
+        "The current time was read: one instant in three forms.",
+        {
+            "utc": may("str", "RFC 3339"),
+            "zoned": may("str", "RFC 3339 with the offset of `zone`"),
+            "zone": may("str", "IANA name"),
+            "unix": may("int", "whole seconds since 1970"),
+        },
+        {"utc": "2026-11-30T03:00:00Z", "zoned": "2026-11-30T11:00:00+08:00", "zone": "Asia/Shanghai"},
     ),
-    "answer.heard": _type("A spoken answer was heard.", {"prefix": may("str", "heard part")}, {"prefix": "The build"}),
-    "answer.cut": _type("A spoken answer was cut.", {"prefix": may("str", "heard part")}, {"prefix": "The bu"}),
+    "answer.heard": _type(
+        "How much of a spoken answer was heard.",
+        {"prefix": may("str", "heard part"), "record_id": may("str", "the answer's record")},
+        {"prefix": "The build"},
+    ),
+    "answer.cut": _type(
+        "The answer before this turn was not heard whole.",
+        {
+            "prefix": may("str", "heard part"),
+            "heard": may("str", "prefix, nothing, no_answer or unknown"),
+            "record_id": may("str", "the answer's record"),
+        },
+        {"prefix": "The bu", "heard": "prefix"},
+    ),
     "run.outcome": _type(
         "The result of the run was judged.",
         {"success": may("bool", "task solved"), "score": may("number", "0 to 1"), "by": may("str", "who")},

@@ -9,11 +9,17 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 Role = Literal["system", "user", "assistant", "tool", "context"]
-Origin = Literal["rules", "task", "priming", "model", "tool", "refusal", "hints", "operation", "finale"]
+Origin = Literal[
+    "rules", "task", "priming", "model", "tool", "refusal", "hints", "operation", "finale",
+    "summary", "record", "utterance",
+]  # fmt: skip
 ToolStatus = Literal["ok", "failed", "timed_out", "blocked", "denied", "cancelled"]
 Effect = Literal["none", "applied", "uncertain"]
 # Who answers a call: a tool at the edge ("call"), or the core itself, at once or when what it stands for has ended.
-ToolKind = Literal["call", "background", "await_operation", "ask_human", "plan", "delegate"]
+ToolKind = Literal["call", "background", "await_operation", "ask_human", "plan", "delegate", "escalate"]
+# What becomes of a run whose rounds, time or tokens are spent: one last request without tools, or a failure.
+AtLimit = Literal["finale", "fail"]
+Locale = Literal["en", "zh", "ru"]
 
 # ---- messages to the model -------------------------------------------------------------------------------
 
@@ -29,13 +35,18 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the append-only history. `call_id` is set on tool replies, `calls` on assistant messages."""
+    """One message of the append-only history. `call_id` is set on tool replies, `calls` on assistant messages.
+
+    `status` and `code` say of a reply how its call ended: a word of ToolStatus, and the refusal code or error class.
+    """
 
     role: Role
     text: str
     origin: Origin
     calls: tuple[ToolCall, ...] = ()
     call_id: str | None = None
+    status: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +63,17 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Every bound of a run. Tokens are estimates (four code points each), times milliseconds. (Seed 001 §9.3, §11.)"""
+    """Every bound of a run. Tokens are estimates (four code points each), times milliseconds. (Seed 001 §9.3, §11.)
 
-    max_turns: int = 40
+    `max_turns` counts tool rounds: replies of the model that call tools, however many. When they, the time or the
+    model's tokens are spent, `at_limit` says what follows. (Seed 000.)
+    """
+
+    max_turns: int = 8
+    max_tool_calls: int = 0  # in the whole run; 0 is as many as max_turns
+    run_ms: int = 0  # from the run's start; 0 is for as long as it takes
+    run_tokens: int = 0  # the model's, in and out; 0 is as many as it takes
+    at_limit: AtLimit = "finale"
     activations_per_turn: int = 2
     activations_per_tool: int = 4
     activations_per_run: int = 12
@@ -88,6 +107,26 @@ class Holdout:
     share: float = 0.0
     salt: str = ""
     experiment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The spoken or written conversation a run is one turn of: the run's task is what was said. (Seed 002.)
+
+    `conversation_id` names its records in the record store, `owner` is the source of the user's rows. `history_since`
+    is an RFC 3339 time: rows before the first one on or after it are not in the request. `mode` is the interaction mode
+    as the state block gives it, `said_at` when the utterance was said (RFC 3339 with offset; empty is now),
+    `pending` a confirmation that is asked for, `running` how many actions are still running.
+    """
+
+    conversation_id: str
+    owner: str = "user"
+    history_since: str = ""
+    mode: str = ""
+    said_at: str = ""
+    pending: str = ""
+    running: int = 0
+    profile: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +171,10 @@ class RunSpec:
     `setup` is a shell command run once in the empty work folder before the first turn. `skills` are the active
     skills; `blocked_tools` are refused by policy; `approval_tools` wait for a person. `tools` names those of the
     kernel's own tools that are offered, `members` whom the run may delegate to; `depth` is 0 for a root run.
+
+    `grants` names the tools the agent may use; "*" stands for every tool that does not insist on being named. A
+    namespace is "kernel" or the key of an MCP server; tools of `namespaces_off` are not offered. `reviewer` is who an
+    escalation is put to, `locale` the language in which the kernel itself speaks to the person. (Seed 003.)
     """
 
     run_id: str
@@ -155,6 +198,11 @@ class RunSpec:
     members: tuple[Member, ...] = ()
     depth: int = 0
     holdout: Holdout = field(default_factory=Holdout)
+    grants: tuple[str, ...] = ("*",)
+    namespaces_off: tuple[str, ...] = ()
+    reviewer: str = "owner"
+    locale: Locale = "en"
+    conversation: Conversation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +230,7 @@ class RunPrepared:
     tools: tuple[ToolSpec, ...]
     failed_servers: tuple[tuple[str, str], ...] = ()
     error: str = ""
+    n_messages: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +239,8 @@ class CallSeen:
 
     `digest` identifies (tool, arguments); `excerpt` is redacted and at most 500 code points; `malformed` says
     what is wrong with the arguments, or is empty. `arguments` is the whole JSON, redacted, of a call that the core
-    answers itself, and empty for any other.
+    answers itself, and empty for any other. `step` is the position its driver claims for it; `escalates` is the reason
+    (1 to 512 UTF-16 units) when the driver declared that the run ends in this ask. (Seed 003.)
     """
 
     call_id: str
@@ -199,6 +249,8 @@ class CallSeen:
     excerpt: str
     malformed: str = ""
     arguments: str = ""
+    step: int | None = None
+    escalates: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +265,11 @@ class SentMessage:
 
 @dataclass(frozen=True, slots=True)
 class ModelReplied:
-    """The model answered; the assistant message is at the transcript position the command named."""
+    """The model answered; the assistant message is at the transcript position the command named.
+
+    `failed` is the error (at most 1,000 code points) with which the driver ended the run, `metadata` the JSON object it
+    gave with its ending; `n_dropped` counts calls of a last reply that nobody executes.
+    """
 
     at_ns: int
     requested_ns: int
@@ -227,11 +283,17 @@ class ModelReplied:
     output_tokens: int | None = None
     finish_reason: str = ""
     continue_suggested: bool = False
+    failed: str = ""
+    metadata: str = ""
+    n_dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFailed:
-    """The model request could not be made or answered, retries included. `sent` is False when it never left."""
+    """The model request could not be made or answered, retries included. `sent` is False when it never left.
+
+    `source` is "envelope" where what the runtime returned was refused from outside it. (Seed 003.)
+    """
 
     at_ns: int
     requested_ns: int
@@ -239,6 +301,7 @@ class ModelFailed:
     error: str
     sent_context: tuple[SentMessage, ...] = ()
     sent: bool = True
+    source: str = "runtime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +313,16 @@ class ModelAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeReceipt:
+    """One reading of the clock: `utc` and `zoned` are RFC 3339 texts of the same instant, `unix` its whole seconds."""
+
+    utc: str
+    zoned: str
+    zone: str
+    unix: int
+
+
+@dataclass(frozen=True, slots=True)
 class ToolFinished:
     """A tool call was executed and its reply is in the transcript. Texts are redacted.
 
@@ -258,7 +331,7 @@ class ToolFinished:
 
     `diagnostic` is at most 4,096 code points and empty when there is nothing to search for; `excerpt` is the
     bounded result of a success. `tool_arguments` is what the call that left a diagnostic was called with, at most 1,024
-    code points: its command line, else its JSON.
+    code points: its command line, else its JSON. `time_receipts` are the readings of the clock it returned.
     """
 
     at_ns: int
@@ -272,6 +345,7 @@ class ToolFinished:
     reply_written: bool = True
     continue_suggested: bool = False
     tool_arguments: str = ""
+    time_receipts: tuple[TimeReceipt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +478,10 @@ class PrepareRun:
 @dataclass(frozen=True, slots=True)
 class CallModel:
     """Write `append` to the transcript, build the request from positions 0..`reply_seq`-1, call the model,
-    write its reply at `reply_seq`. `event_id` is the id of the model.requested event of this request."""
+    write its reply at `reply_seq`. `event_id` is the id of the model.requested event of this request.
+
+    A `finale` is the last request of a run: no tools are sent, and calls in its reply are dropped. (Seed 000.)
+    """
 
     run_id: str
     turn: int
@@ -414,6 +491,7 @@ class CallModel:
     agent: str
     script: str
     model: str
+    finale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -579,6 +657,15 @@ class ContinueAsNew:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepAnswer:
+    """Write what a run of a conversation said into the conversation's records, once. (Seed 002.)"""
+
+    run_id: str
+    conversation: Conversation
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The run is over: `status` is a word of contract.stages.RUN_STATUSES."""
 
@@ -590,7 +677,7 @@ class Finish:
 
 Command = (
     PrepareRun | CallModel | RunTool | AskApproval | FetchHints | ContinueAsNew | Finish
-    | SendEvents | CloseTranscript | AskQuestion | StartOperation | StopOperation | StartDelegate
+    | SendEvents | CloseTranscript | AskQuestion | StartOperation | StopOperation | StartDelegate | KeepAnswer
 )  # fmt: skip
 
 

@@ -98,6 +98,9 @@ class ScriptedModel:
             return DriverReply(given)
         return DriverReply(calls=tuple(replace(one, call_id=one.call_id or f"c{next(self._ids)}") for one in given))
 
+    async def end_run(self, run_id: str) -> None:
+        """Nothing is held for a run."""
+
     async def close(self) -> None:
         """Nothing is held open."""
 

@@ -6,6 +6,7 @@ import openai
 from openai.types.chat import ChatCompletion
 
 from kernel.drivers import DriverReply, ModelRequest, ToolOffer
+from kernel.drivers.escalation import recognised
 from kernel.drivers.rendering import render_openai
 from kernel.edge.retry import ModelError, posture
 from kernel.messages import ToolCall
@@ -40,7 +41,10 @@ class OpenAIChatDriver:
             raise posture(error) from None
         except ValueError as error:  # a body that is no JSON although the status is 200
             raise ModelError("model_invalid_answer", f"the model's answer is not JSON: {error}") from None
-        return read_completion(completion)
+        return recognised(read_completion(completion), request.tools)
+
+    async def end_run(self, run_id: str) -> None:
+        """Nothing is held for a run."""
 
     async def close(self) -> None:
         await self._client.close()

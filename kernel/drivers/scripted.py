@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from contract.stages import HINT_TYPE
 from kernel.drivers import DriverReply, ModelRequest
+from kernel.drivers.escalation import recognised
 from kernel.drivers.rendering import render_openai
 from kernel.edge.retry import ModelError
 from kernel.messages import ToolCall
@@ -40,7 +41,10 @@ class ScriptedDriver:
 
     async def reply(self, request: ModelRequest) -> DriverReply:
         """Follow the first rule that fits. Raises ModelError for a bad script or when no rule fits."""
-        return follow(self._rules(request.script), render_openai(request.messages))
+        return recognised(follow(self._rules(request.script), render_openai(request.messages)), request.tools)
+
+    async def end_run(self, run_id: str) -> None:
+        """Nothing is held for a run."""
 
     async def close(self) -> None:
         """Nothing is held open."""

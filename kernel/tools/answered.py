@@ -5,6 +5,7 @@ What they do is decided in kernel.core; nothing here is executed.
 
 from typing import Any, Final
 
+from kernel.drivers.escalation import ESCALATE
 from kernel.messages import RunSpec
 from kernel.tools.catalogue import ToolEntry
 
@@ -38,7 +39,15 @@ UPDATE_PLAN: Final = ToolEntry(
     effectful=False,
     kind="plan",
 )
-ANSWERED: Final = ("await_operation", "ask_human", "update_plan", "delegate")
+ESCALATION: Final = ToolEntry(
+    ESCALATE,
+    "End this run by asking a person to decide. Nothing goes on after it: use it when only a person may decide.",
+    _schema(reason=_text("what is to be decided and why, in at most 512 characters")),
+    effectful=False,
+    kind="escalate",
+    named_grant=True,
+)
+ANSWERED: Final = ("await_operation", "ask_human", "update_plan", "delegate", ESCALATE)
 
 
 def delegate_entry(spec: RunSpec) -> ToolEntry:
@@ -55,5 +64,5 @@ def delegate_entry(spec: RunSpec) -> ToolEntry:
 
 def answered_entries(spec: RunSpec) -> tuple[ToolEntry, ...]:
     """Return the tools of this kind that the run asks for."""
-    known = (AWAIT_OPERATION, ASK_HUMAN, UPDATE_PLAN, delegate_entry(spec))
+    known = (AWAIT_OPERATION, ASK_HUMAN, UPDATE_PLAN, delegate_entry(spec), ESCALATION)
     return tuple(entry for entry in known if entry.name in spec.tools)

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from kernel.messages import Effect, McpServer, ToolKind, ToolSpec, ToolStatus
+from kernel.messages import Effect, McpServer, TimeReceipt, ToolKind, ToolSpec, ToolStatus
 
+KERNEL: Final = "kernel"  # the namespace of the kernel's own tools
+EVERYTHING: Final = "*"  # the grant of all tools that do not insist on being named
 NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")  # what model providers accept in no tool's name
 
 
@@ -17,7 +19,8 @@ class ToolEntry:
 
     `mcp_server` is the configuration key of the server that has it under `remote_name`. A tool that is not
     `effectful` changes nothing. Exit codes of `ok_exit_codes` are no failure. `kind` says who answers a
-    call; `same_as` is the tool whose failures its own are; `asks` that a person is asked first.
+    call; `same_as` is the tool whose failures its own are; `asks` that a person is asked first; `named_grant` that a
+    grant of everything does not include it.
     """
 
     name: str
@@ -30,14 +33,22 @@ class ToolEntry:
     kind: ToolKind = "call"
     same_as: str = ""
     asks: bool = False
+    named_grant: bool = False
+
+    @property
+    def namespace(self) -> str:
+        """What it belongs to: the key of its MCP server, or the kernel."""
+        return self.mcp_server or KERNEL
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All tools of a run, and the servers behind them so that another worker can start them again."""
+    """All tools of a run, and what another worker needs to go on with them: the servers behind them, and the
+    conversation whose records they look at."""
 
     tools: tuple[ToolEntry, ...]
     servers: tuple[McpServer, ...] = ()
+    conversation: str = ""
 
     def find(self, name: str) -> ToolEntry | None:
         return next((tool for tool in self.tools if tool.name == name), None)
@@ -45,6 +56,11 @@ class Catalogue:
     def asking(self, names: Sequence[str]) -> "Catalogue":
         """Return the catalogue whose tools of these names are asked about."""
         return replace(self, tools=tuple(replace(tool, asks=tool.name in names) for tool in self.tools))
+
+    def allowed(self, grants: Sequence[str], namespaces_off: Sequence[str]) -> "Catalogue":
+        """Return the catalogue without the tools that are not granted, or whose namespace is off. (Seed 003.)"""
+        kept = [tool for tool in self.tools if tool.namespace not in namespaces_off and is_granted(tool, grants)]
+        return replace(self, tools=tuple(kept))
 
     def server(self, key: str) -> McpServer | None:
         return next((server for server in self.servers if server.key == key), None)
@@ -59,7 +75,12 @@ class Catalogue:
     def from_json(cls, value: Mapping[str, Any]) -> "Catalogue":
         tools = tuple(ToolEntry(**{**tool, "ok_exit_codes": tuple(tool["ok_exit_codes"])}) for tool in value["tools"])
         servers = tuple(McpServer(**{**server, "args": tuple(server["args"])}) for server in value["servers"])
-        return cls(tools, servers)
+        return cls(tools, servers, value.get("conversation", ""))
+
+
+def is_granted(tool: ToolEntry, grants: Sequence[str]) -> bool:
+    """Tell whether the grants include a tool: by its name, or by "*" where that is enough."""
+    return tool.name in grants or (EVERYTHING in grants and not tool.named_grant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +88,7 @@ class ToolResult:
     """How one execution ended, as the tool told it: texts are neither redacted nor cut to the model's measure.
 
     `output` is the text of a success; `diagnostic` that of a failure, empty when it left none; `note` says in a
-    few words how it failed (for example "exit code 128").
+    few words how it failed (for example "exit code 128"). `time_receipts` are readings of the clock among the output.
     """
 
     status: ToolStatus
@@ -76,6 +97,7 @@ class ToolResult:
     diagnostic: str = ""
     error_class: str = ""
     note: str = ""
+    time_receipts: tuple[TimeReceipt, ...] = ()
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {

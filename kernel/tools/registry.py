@@ -4,6 +4,7 @@ import errno
 import hashlib
 import logging
 import shutil
+import time
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,11 +30,21 @@ OPERATION_SECONDS: Final = 1_800.0  # what a background command may take
 
 
 @dataclass(frozen=True, slots=True)
+class RunPlace:
+    """Where a call is executed: its run, the run's folders, the clock (Unix nanoseconds), the conversation's id."""
+
+    run_id: str
+    folders: RunFolders
+    clock_ns: Callable[[], int]
+    conversation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LocalTool:
-    """A tool of the kernel's own: its entry, and what runs it in a run's folders with checked arguments."""
+    """A tool of the kernel's own: its entry, and what executes a call of a run with checked arguments."""
 
     entry: ToolEntry
-    run: Callable[[RunFolders, Mapping[str, Any]], Awaitable[ToolResult]]
+    run: Callable[[RunPlace, Mapping[str, Any]], Awaitable[ToolResult]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +60,10 @@ def shell_tool(limits: ShellLimits) -> LocalTool:
     """Return the shell as a tool."""
     entry = shell_entry(limits)
 
-    async def run(folders: RunFolders, arguments: Mapping[str, Any]) -> ToolResult:
+    async def run(place: RunPlace, arguments: Mapping[str, Any]) -> ToolResult:
         command = str(arguments["command"])
         try:
-            end = await run_command(command, folders, limits)
+            end = await run_command(command, place.folders, limits)
         except (ValueError, OSError) as error:
             if isinstance(error, OSError) and error.errno != errno.E2BIG:
                 raise
@@ -81,12 +92,15 @@ class Toolbox:
         limits: ShellLimits | None = None,
         sessions: McpSessions | None = None,
         extra: Sequence[LocalTool] = (),
+        clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        """`work_root` holds one folder a run; `extra` are further tools, offered to runs that name them."""
+        """`work_root` holds one folder a run; `extra` are further tools, offered to runs that name them; `clock_ns`
+        returns Unix nanoseconds."""
         self._work_root = work_root.resolve()
         self._limits = limits or ShellLimits()
         self._sessions = sessions or McpSessions()
         local = (shell_tool(self._limits), background_shell_tool(self._limits), *extra)
+        self._clock_ns = clock_ns
         self._local = {tool.entry.name: tool for tool in local}
         logger.info("shell commands: %s", confinement())
 
@@ -139,7 +153,8 @@ class Toolbox:
         """Execute one call. Raises OSError when the machine cannot start it, LookupError for a stranger's entry."""
         folders = self.folders(run_id)
         if entry.mcp_server is None:
-            return await self._local[entry.name].run(folders, arguments)
+            place = RunPlace(run_id, folders, self._clock_ns, catalogue.conversation)
+            return await self._local[entry.name].run(place, arguments)
         server = catalogue.server(entry.mcp_server)
         if server is None:
             raise LookupError(f"the catalogue has no MCP server {entry.mcp_server!r}")
