@@ -9,7 +9,12 @@ RETRYABLE_STATUS: Final = (408, 409, 429)
 
 
 class ModelError(Exception):
-    """A model request failed. `retry_after` is in seconds; the text is not redacted."""
+    """A model request failed. `retry_after` is in seconds; the text is not redacted.
+
+    `source` says who found it: the runtime itself, or the envelope around it.
+    """
+
+    source: str = "runtime"
 
     def __init__(
         self, error_class: str, detail: str, *, retryable: bool = False, retry_after: float | None = None
@@ -18,6 +23,12 @@ class ModelError(Exception):
         self.error_class = error_class
         self.retryable = retryable
         self.retry_after = retry_after
+
+
+class EnvelopeError(ModelError):
+    """What a driver or a runtime did was refused from outside it. (Seed 003.)"""
+
+    source = "envelope"
 
 
 def posture(error: openai.OpenAIError) -> ModelError:
