@@ -13,6 +13,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError, connection
 
+from debugger.grants import granted_to
 from debugger.kernel_client import NoAnswer, NotDrivenHere, RunAddress, RunEnded, look
 from debugger.launching import LaunchError, Runtime, find_run, start_run, wait_for_run
 from ingest.models import Event, Project, Run
@@ -164,7 +165,8 @@ class Demo:
         return f"{self._base_url}/{self._project}/runs/{run_id}/"
 
     def _start(self, task: DemoTask) -> str:
-        return start_run(self._runtime, {**task.spec, "run_id": self._free_id(task)}, self._project)
+        spec = {**task.spec, "run_id": self._free_id(task)}
+        return start_run(self._runtime, spec, self._project, granted=granted_to(spec, self._project))
 
     def _free_id(self, task: DemoTask) -> str:
         """Return the task's next run id that stands for no other run.

@@ -1,9 +1,10 @@
 """Starts agent runs: through Temporal and by the workflow's name, as any customer of the kernel would."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import WorkflowIDReusePolicy
@@ -11,6 +12,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 WORKFLOW = "AgentRun"
+DEFAULT_GRANTS: Final = ("*",)  # of a spec that names none, as the kernel reads it
 PROJECT_MEMO = "project"  # the memo entry with the slug of the project a run was started for
 
 
@@ -40,14 +42,24 @@ def find_run(runtime: Runtime, run_id: str) -> Started | None:
     return asyncio.run(_find_run(runtime, run_id))
 
 
-def start_run(runtime: Runtime, spec: Mapping[str, object], project: str = "") -> str:
+def start_run(runtime: Runtime, spec: Mapping[str, object], project: str = "", *, granted: Iterable[str] = ()) -> str:
     """Start one run of `spec` (the fields of the kernel's RunSpec) and return its run id, which `spec` names.
 
     `project` is the slug of the project it is started for: only that project's people can answer and cancel it from
-    its page, and without one nobody can. A run of that id that was started before for the same project is left as it
-    is. Raises LaunchError when Temporal refuses, or when the id is taken by a run of another project.
+    its page, and without one nobody can. `granted` are tools that people have granted beside those of the spec. A run
+    of that id that was started before for the same project is left as it is. Raises LaunchError when Temporal refuses,
+    or when the id is taken by a run of another project.
     """
-    return asyncio.run(_start_run(runtime, spec, project))
+    return asyncio.run(_start_run(runtime, with_grants(spec, granted), project))
+
+
+def with_grants(spec: Mapping[str, object], tools: Iterable[str]) -> dict[str, object]:
+    """Return the spec whose grants name `tools` as well. It requests no tool: what it does not name is not offered."""
+    given = spec.get("grants", DEFAULT_GRANTS)
+    if not isinstance(given, list | tuple):
+        return dict(spec)  # the kernel refuses it and says why
+    added = [name for name in tools if name not in given]
+    return {**spec, "grants": [*given, *added]} if added else dict(spec)
 
 
 def wait_for_run(runtime: Runtime, run_id: str, seconds: float) -> str:

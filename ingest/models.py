@@ -16,8 +16,8 @@ from ingest.fields import JsonTextField
 
 # First segments of addresses that are no project's: a project of that slug could never be opened.
 RESERVED_SLUGS: Final = (
-    "admin", "api", "docs", "healthz", "metrics", "operations", "projects", "readyz", "settings", "sign-in",
-    "sign-out", "static", "v1", "v2",
+    "admin", "api", "conformance", "docs", "healthz", "metrics", "operations", "projects", "readyz", "settings",
+    "sign-in", "sign-out", "static", "v1", "v2",
 )  # fmt: skip
 UNCLAIMED: Final = date.min  # `last_run_day` of a message that a deleted run has left behind, until it is swept
 

@@ -64,7 +64,7 @@ class Migration(migrations.Migration):
                 ('deleted_at', models.DateTimeField(blank=True, help_text='refused and hidden since; rows go in batches', null=True)),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(('slug__in', ('admin', 'api', 'docs', 'healthz', 'metrics', 'operations', 'projects', 'readyz', 'settings', 'sign-in', 'sign-out', 'static', 'v1', 'v2')), _negated=True), name='project_slug_not_reserved')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('slug__in', ('admin', 'api', 'conformance', 'docs', 'healthz', 'metrics', 'operations', 'projects', 'readyz', 'settings', 'sign-in', 'sign-out', 'static', 'v1', 'v2')), _negated=True), name='project_slug_not_reserved')],
             },
         ),
         migrations.CreateModel(
