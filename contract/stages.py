@@ -127,6 +127,39 @@ RUN_STATUSES: Final[Words] = {
     "limit_reached": "a budget of the run was spent before the agent finished",
 }
 
+RUN_LIMITS: Final[Words] = {
+    "tool_rounds": "all tool rounds the run may have are used",
+    "time": "the time the run may take is over",
+    "tokens": "the tokens the run may use are spent",
+}
+
+TURN_FAILURES: Final[Words] = {
+    "invalid_driver_decision": "the driver gave no decision that can be read",
+    "invalid_runtime_outcome": "the runtime gave no outcome that can be read",
+    "tool_unavailable": "it ended in an ask that was not offered to this agent",
+    "escalation_not_terminated": "the ask for a person was called like a tool instead of ending the run",
+    "step_limit_exceeded": "all tool rounds were used and no last request was wanted",
+    "time_limit_exceeded": "the time of the run was over and no last request was wanted",
+    "token_limit_exceeded": "the tokens of the run were spent and no last request was wanted",
+    "driver_failed": "the driver broke",
+    "runtime_failed": "the runtime broke",
+}
+
+MESSAGE_ORIGINS: Final[Words] = {
+    "rules": "the rules of the agent",
+    "task": "the task as given",
+    "priming": "knowledge found when the run started",
+    "model": "a reply of the model",
+    "tool": "what a call returned",
+    "refusal": "why a call was not executed",
+    "hints": "knowledge found while the run was going",
+    "operation": "news of a background operation",
+    "finale": "the note that this request is the last and has no tools",
+    "summary": "what stands for older records of the conversation",
+    "record": "an earlier record of the conversation",
+    "utterance": "what the user said in this turn, after the state block",
+}
+
 OUTCOMES: Final[Words] = {
     "helpful": "the situation was resolved after the hint",
     "harmful": "things went the same way or worse after the hint",
