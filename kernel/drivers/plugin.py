@@ -1,0 +1,312 @@
+"""Serves a runtime from outside the package as a driver: its calls leave as a model's do, and their replies come back.
+
+A runtime is an object with `async def run_turn(self, turn: Turn)`, which calls tools by `turn.invoke` and returns how
+the run ends: one object of type complete, fail or escalate (kernel.drivers.decisions). One object serves all runs, a
+task each. Nothing it does passes around the core: a call is a call of a model's reply, judged, executed and reported as
+any other; whether it may escalate is the core's to say as well. (Seed 003.)
+
+A turn lives in one process. When that is lost, the run fails with `runtime_lost` and no call is made again; a runtime
+whose attribute `resumes` is true is started again instead, with the history so far in `turn.messages`.
+"""
+
+import asyncio
+import json
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextvars import Context
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn, Protocol
+
+from kernel.drivers import DriverReply, ModelRequest, ToolOffer
+from kernel.drivers.decisions import read_decision
+from kernel.edge.retry import EnvelopeError, ModelError
+from kernel.messages import Message, ToolCall
+
+logger = logging.getLogger(__name__)
+
+INVALID_OUTCOME: Final = "invalid_runtime_outcome"
+FAILED: Final = "runtime_failed"
+SILENT: Final = "runtime_silent"
+LOST: Final = "runtime_lost"
+ENDINGS: Final = ("complete", "fail", "escalate")
+SILENT_SECONDS: Final = 240.0  # Temporal gives a request five minutes
+GRACE_SECONDS: Final = 2.0  # for a runtime that is told to stop
+BATCH: Final = 32  # calls of one reply; no model may make more
+LOOKS: Final = 3  # at the event loop, for calls that other tasks of the runtime are about to make
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """How a call ended: a word of ToolStatus, the refusal code or error class, and what the tool's reply says.
+
+    `context` is what was told after the replies without being asked for: hints, news of background operations. Of calls
+    that were made together the last one brings it.
+    """
+
+    status: str
+    code: str = ""
+    text: str = ""
+    context: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+DRAINING: Final = ToolAnswer("denied", "turn_draining", "This run is over. Nothing was executed.")
+SPENT: Final = ToolAnswer(
+    "denied", "step_limit_exceeded", "The run's limits are reached: end the turn now. Nothing was executed."
+)
+
+
+@dataclass(slots=True)
+class _Invocation:
+    call: ToolCall
+    step: int | None
+    answer: asyncio.Future[ToolAnswer]
+
+    def settle(self, answer: ToolAnswer) -> None:
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+
+@dataclass(slots=True)
+class _Line:
+    """What passes between a runtime's tasks and the requests of its run."""
+
+    request: ModelRequest
+    waiting: deque[_Invocation] = field(default_factory=deque)  # not yet in a reply
+    called: list[_Invocation] = field(default_factory=list)  # in the last reply, not yet answered
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    over: bool = False
+
+    def drain(self) -> None:
+        """Nothing is let through from now on."""
+        self.over = True
+        for invocation in (*self.waiting, *self.called):
+            invocation.settle(DRAINING)
+        self.waiting.clear()
+        self.called.clear()
+
+
+class Turn:
+    """A run as its runtime sees it. `tools` are those it was offered, whatever is left of its limits."""
+
+    def __init__(self, line: _Line) -> None:
+        self._line = line
+        self.run_id: Final = line.request.run_id
+        self.script: Final = line.request.script
+        self.model: Final = line.request.model
+        self.tools: Final[tuple[ToolOffer, ...]] = line.request.tools
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The history as far as it is written: rules, task, hints, all calls and their replies."""
+        return self._line.request.messages
+
+    @property
+    def position(self) -> int:
+        """The step of the loop that the next call belongs to, from 0 on."""
+        return self._line.request.turn - 1
+
+    @property
+    def finale(self) -> bool:
+        """Whether no call is executed any more, and only an ending is waited for."""
+        return self._line.request.finale
+
+    async def invoke(
+        self, name: str, arguments: Mapping[str, Any] | str = "", step: int | None = None, call_id: str = ""
+    ) -> ToolAnswer:
+        """Call a tool and return how that ended; calls that wait at the same time are one reply, in their order.
+
+        `step` claims a position for the call: one out of the budget is refused, one that is no whole number from 0 on
+        or lies behind the loop ends the run with `invalid_driver_decision`. Raises TypeError or ValueError for a call
+        that cannot be written down.
+        """
+        if not isinstance(name, str) or not name or not isinstance(call_id, str):
+            raise TypeError("name must be a text that is not empty, call_id a text")
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        if self._line.over or self.finale:
+            await asyncio.sleep(0)  # a runtime that calls on and on lets others have their turn
+            return DRAINING if self._line.over else SPENT
+        answer: asyncio.Future[ToolAnswer] = asyncio.get_running_loop().create_future()
+        self._line.waiting.append(_Invocation(ToolCall(call_id, name, written), step, answer))
+        self._line.moved.set()
+        return await answer
+
+
+class Runtime(Protocol):
+    """What a runtime author writes."""
+
+    async def run_turn(self, turn: Turn) -> object:
+        """Run one run to its end and return how it ends."""
+
+
+class RuntimeDriver:
+    """A driver whose model is a runtime. Asked again for the same turn, it says again what it said."""
+
+    def __init__(self, runtime: Runtime, *, silent_seconds: float = SILENT_SECONDS) -> None:
+        """`silent_seconds` is how long a runtime may take to make its next call or end its turn."""
+        self._runtime = runtime
+        self._silent_seconds = silent_seconds
+        self._sessions: dict[str, _Session] = {}
+
+    async def reply(self, request: ModelRequest) -> DriverReply:
+        """Return the next calls, or the ending. Raises EnvelopeError."""
+        session = self._sessions.get(request.run_id)
+        if session is None:
+            if request.turn > 1 and not getattr(self._runtime, "resumes", False):
+                lost("the process that held the runtime's turn is gone, and no call is made a second time")
+            session = self._sessions[request.run_id] = _Session(self._runtime, request, self._silent_seconds)
+        return await session.reply(request)
+
+    async def end_run(self, run_id: str) -> None:
+        """Stop what the runtime still does for a run that is over."""
+        session = self._sessions.pop(run_id, None)
+        if session is not None:
+            await session.end()
+
+    async def close(self) -> None:
+        """Stop all runs' turns, and close the runtime when it has a `close`."""
+        for run_id in tuple(self._sessions):
+            await self.end_run(run_id)
+        closing = getattr(self._runtime, "close", None)
+        if closing is not None:
+            await closing()
+
+
+class _Session:
+    """One run's turn: the runtime's task, and what it has said so far."""
+
+    def __init__(self, runtime: Runtime, request: ModelRequest, silent_seconds: float) -> None:
+        self._line = _Line(request)
+        self._silent_seconds = silent_seconds
+        self._asking = asyncio.Lock()
+        self._said: tuple[int, bool] | None = None  # which turn was answered last, and by what
+        self._reply: DriverReply | ModelError = DriverReply()
+        # In a context of its own: that of the request which happens to be the first ends long before the turn does.
+        self._task = asyncio.create_task(_run(runtime, Turn(self._line)), context=Context())
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        self._line.moved.set()
+        if not task.cancelled():
+            task.exception()  # looked at, so that nobody complains of it when the run is over already
+
+    async def reply(self, request: ModelRequest) -> DriverReply:
+        async with self._asking:
+            asked = (request.turn, request.finale)
+            if asked != self._said:
+                if self._line.over:
+                    lost("the runtime ended its turn before this request")
+                try:
+                    self._reply = await self._next(request)
+                except ModelError as error:
+                    self._line.drain()
+                    self._reply = error
+                self._said = asked
+        if isinstance(self._reply, ModelError):
+            raise self._reply
+        return self._reply
+
+    async def _next(self, request: ModelRequest) -> DriverReply:
+        line = self._line
+        line.request = request
+        called, line.called = line.called, []
+        answer_all(called, request.messages)
+        if request.finale:
+            while line.waiting:
+                line.waiting.popleft().settle(SPENT)
+        try:
+            async with asyncio.timeout(self._silent_seconds):
+                await self._moved()
+        except TimeoutError:
+            await self._stop()
+            problem = f"the runtime neither called a tool nor ended its turn within {self._silent_seconds:g} seconds"
+            raise EnvelopeError(SILENT, problem) from None
+        if self._task.done():
+            line.drain()
+            return outcome_of(self._task)
+        line.called = [line.waiting.popleft() for _ in range(min(BATCH, len(line.waiting)))]
+        steps = tuple(one.step for one in line.called)
+        return DriverReply(calls=tuple(one.call for one in line.called), steps=steps)
+
+    async def _moved(self) -> None:
+        """Wait until the task has ended or calls wait, those included that its other tasks are about to make."""
+        line = self._line
+        while not self._task.done() and not self._standing():
+            line.moved.clear()
+            await line.moved.wait()
+            n_waiting = 0
+            while n_waiting < len(line.waiting):
+                n_waiting = len(line.waiting)
+                for _ in range(LOOKS):
+                    await asyncio.sleep(0)
+
+    def _standing(self) -> int:
+        """Return how many calls wait, those left out that the runtime has given up."""
+        line = self._line
+        line.waiting = deque(one for one in line.waiting if not one.answer.done())
+        return len(line.waiting)
+
+    async def end(self) -> None:
+        """Let nothing through any more, and stop the task; one that does not stop is left to itself."""
+        self._line.drain()
+        await self._stop()
+
+    async def _stop(self) -> None:
+        if self._task.done():
+            return
+        self._task.cancel()
+        await asyncio.wait([self._task], timeout=GRACE_SECONDS)
+        if not self._task.done():
+            logger.warning("a runtime's turn goes on although its run is over; nothing it does reaches anybody")
+
+
+async def _run(runtime: Runtime, turn: Turn) -> object:
+    try:
+        return await runtime.run_turn(turn)
+    except SystemExit:
+        raise RuntimeError("the runtime tried to end the process") from None
+
+
+def outcome_of(task: asyncio.Task[object]) -> DriverReply:
+    """Return what the end of a turn says. Raises EnvelopeError."""
+    if task.cancelled():
+        raise EnvelopeError(FAILED, "the runtime's turn was cancelled, and not by its run")
+    error = task.exception()
+    if error is not None:
+        raise EnvelopeError(FAILED, f"{type(error).__name__}: {error}") from None
+    return read_outcome(task.result())
+
+
+def read_outcome(outcome: object) -> DriverReply:
+    """Return the reply that an outcome stands for. Raises EnvelopeError."""
+    kind = outcome.get("type") if isinstance(outcome, Mapping) else None
+    if kind not in ENDINGS:
+        raise EnvelopeError(INVALID_OUTCOME, f"run_turn must return one object of type {', '.join(ENDINGS)}")
+    try:
+        return read_decision(outcome)
+    except ModelError as error:
+        raise EnvelopeError(INVALID_OUTCOME, str(error)) from None
+
+
+def answer_all(called: Sequence[_Invocation], messages: Sequence[Message]) -> None:
+    """Answer the calls of the last reply with what the history says of them. Raises EnvelopeError."""
+    if not called:
+        return
+    start = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].role == "assistant"), 0)
+    end = start + 1 + len(called)
+    replies = messages[start + 1 : end]
+    if len(messages[start].calls) != len(called) or [one.role for one in replies] != ["tool"] * len(called):
+        lost("the history does not end with the calls the runtime made last")
+    context = tuple(message.text for message in messages[end:])
+    last = next((one for one in reversed(called) if not one.answer.done()), None)
+    for one, reply in zip(called, replies, strict=True):
+        one.settle(ToolAnswer(reply.status, reply.code, reply.text, context if one is last else ()))
+
+
+def lost(problem: str) -> NoReturn:
+    """Fail a run whose runtime is not where the run is."""
+    raise EnvelopeError(LOST, problem)
