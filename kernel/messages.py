@@ -223,6 +223,16 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """How far the answer of the turn before was heard: `heard` is prefix, nothing, no_answer or unknown, `prefix` the
+    part that was heard, `record_id` the answer's record (the utterance's where there was no answer). (Seed 002.)"""
+
+    heard: str
+    prefix: str
+    record_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunPrepared:
     """The work folder is set up, the tools are listed, the first messages are in the transcript."""
 
@@ -231,6 +241,7 @@ class RunPrepared:
     failed_servers: tuple[tuple[str, str], ...] = ()
     error: str = ""
     n_messages: int = 2
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True, slots=True)
