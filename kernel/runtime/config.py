@@ -31,6 +31,7 @@ class WorkerConfig:
     openai_base_url: str
     openai_api_key: str
     tool_seconds: float
+    drivers: str = ""
 
 
 def temporal_config(environ: Mapping[str, str] = os.environ) -> TemporalConfig:
@@ -56,6 +57,7 @@ def worker_config(environ: Mapping[str, str] = os.environ) -> WorkerConfig:
         openai_base_url=environ.get("OPENAI_BASE_URL", ""),
         openai_api_key=environ.get("OPENAI_API_KEY", ""),
         tool_seconds=_seconds(environ, "KERNEL_TOOL_SECONDS", 60.0, 240.0),
+        drivers=environ.get("KERNEL_DRIVERS", ""),
     )
 
 

@@ -16,6 +16,7 @@ from temporalio.worker import Worker
 
 from kernel.drivers import Driver
 from kernel.drivers.openai_chat import OpenAIChatDriver
+from kernel.drivers.outside import OutsideError, outside_drivers
 from kernel.drivers.scripted import ScriptedDriver
 from kernel.edge.activities import Activities
 from kernel.edge.observation_client import ObservationClient
@@ -91,6 +92,7 @@ async def connect(config: TemporalConfig, stop: asyncio.Event) -> Client | None:
 @asynccontextmanager
 async def _activities(config: WorkerConfig) -> AsyncIterator[Activities]:
     """Open what the activities need and close it in the end."""
+    drivers = _drivers(config)
     try:
         store = await PostgresTranscript.open(config.database_url)
     except psycopg.Error as error:
@@ -100,7 +102,6 @@ async def _activities(config: WorkerConfig) -> AsyncIterator[Activities]:
     toolbox = Toolbox(config.work_dir, limits=limits, sessions=McpSessions(McpLimits(call_seconds=config.tool_seconds)))
     observation = ObservationClient(config.base_url, config.api_key)
     telemetry = TelemetryClient(config.base_url, config.api_key)
-    drivers = _drivers(config)
     try:
         yield Activities(store, drivers, toolbox, observation, telemetry)
     finally:
@@ -114,12 +115,16 @@ async def _activities(config: WorkerConfig) -> AsyncIterator[Activities]:
 
 
 def _drivers(config: WorkerConfig) -> dict[str, Driver]:
-    """Return the agents a run may name; the one that needs a key is there when a key or an address is."""
+    """Return the agents a run may name: the kernel's own, where the one that needs a key is there when a key or an
+    address is, and those from outside. Raises ConfigError when one of these cannot be used."""
     drivers: dict[str, Driver] = {"scripted": ScriptedDriver()}
     if config.openai_base_url or config.openai_api_key:
         # An endpoint of one's own may need no key, but the client insists on a text.
         drivers["openai_chat"] = OpenAIChatDriver(config.openai_base_url, config.openai_api_key or "none")
-    return drivers
+    try:
+        return drivers | outside_drivers(config.drivers, taken=("scripted", "openai_chat"))
+    except OutsideError as error:
+        raise ConfigError(str(error)) from None
 
 
 async def main() -> int:
