@@ -68,7 +68,8 @@ _TERMINAL = {
     "error": _ERROR,
     "n_turns": may("int", "turns taken"),
     "answer": may("str", "the final text, bounded"),
-    "limit": may("str", "name of the limit that was reached"),
+    "limit": may("str", "name of the limit that was reached: tool_rounds, time or tokens"),
+    "metadata": may("object", "what the driver gave with its ending"),
 }
 
 
@@ -108,7 +109,6 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "reviewer": may("str", "who the ask is put to"),
             "call_id": may("str", "the call that was the ask"),
             "n_denied": may("int", "calls after the ask, none of which was executed", lowest=0),
-            "metadata": may("object", "what the driver gave with its ask"),
         },
         {"reason": "needs a key", "reviewer": "owner", "n_denied": 1},
         "escalated",

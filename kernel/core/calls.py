@@ -21,7 +21,9 @@ from kernel.core.bounds import (
     room_for_text,
 )
 from kernel.core.delegation import report_end, start_delegate
-from kernel.core.envelope import refusal_of
+from kernel.core.envelope import admit
+from kernel.core.escalating import escalate, forwarded, is_ask, offers_escalation
+from kernel.core.finale import GIST_LIMIT, note_receipt
 from kernel.core.operations import await_operation, start_operation
 from kernel.core.people import ask_approval, ask_question, needs_approval
 from kernel.core.settling import (
@@ -45,8 +47,9 @@ from kernel.core.step import Step
 from kernel.core.transitions import IllegalObservation
 from kernel.core.triggers.facts import Happened, scope_of
 from kernel.core.triggers.tool_failed import NAME as TOOL_FAILED
-from kernel.messages import CallSeen, ModelReplied, RunTool, ToolFinished, ToolKind
+from kernel.messages import CallSeen, ModelReplied, RunTool, TimeReceipt, ToolFinished, ToolKind
 
+REASON_LIMIT: Final = 512  # code points of why a person is asked
 EXCERPT_LIMIT: Final = 1_000  # code points of a success that come back for the record
 EXECUTED: Final = ("ok", "failed", "timed_out")  # a tool that refuses, or was stopped, has said nothing of itself
 FIRST_EXCERPT_LIMIT: Final = 8_192  # of a first call to an MCP server: they are searched with
@@ -63,7 +66,7 @@ def open_calls(step: Step, observed: ModelReplied) -> None:
         duplicate = any(other.seen.digest == seen.digest for other in calls)
         ids, caused_by = call_ids(step.state, seen), step.state.call_event_id
         event_id = step.emit("tool.requested", observed.at_ns, {"arguments": seen.excerpt}, caused_by=caused_by, **ids)
-        calls.append(Call(kept, first + index, event_id, duplicate=duplicate))
+        calls.append(Call(kept, first + index, event_id, duplicate=duplicate, gist=clip(seen.excerpt, GIST_LIMIT)))
     step.set(calls=tuple(calls), next_seq=first + len(calls))
     advance(step, observed.at_ns)
 
@@ -77,11 +80,13 @@ def _kept(state: RunState, seen: CallSeen, room: int) -> CallSeen:
     arguments = "" if malformed else seen.arguments
     if len(arguments.encode("utf-8", "replace")) > room:
         arguments, malformed = "", f"together with those before them they are over {ARGUMENTS_BYTES} bytes"
-    return CallSeen(seen.call_id, seen.name, seen.digest, excerpt, malformed, arguments)
+    escalates = clip(seen.escalates, REASON_LIMIT)
+    return CallSeen(seen.call_id, seen.name, seen.digest, excerpt, malformed, arguments, seen.step, escalates)
 
 
 def advance(step: Step, at_ns: int) -> None:
-    """Answer and start calls until one has to be executed or approved, or none is left to be started."""
+    """Answer and start calls until one has to be executed or approved, or none is left to be started, or the run was
+    asked to end in a way it was not offered."""
     while True:
         call = next_call(step.state)
         if call is None:
@@ -89,13 +94,20 @@ def advance(step: Step, at_ns: int) -> None:
                 step.set(phase="waiting")
                 step.flush()  # it may be long before there is more to tell
             return
-        if call.duplicate:
+        if call.duplicate and not step.state.escalation:
             copy(step, at_ns, call)
             continue
-        refusal = refusal_of(step.state, call)
+        if is_ask(step.state, call):
+            if not offers_escalation(step.state):
+                step.set(refused="tool_unavailable")
+                return
+            escalate(step, at_ns, call)
+            continue
+        refusal = admit(step, call)
         if refusal is not None:
             refuse(step, at_ns, call, *refusal)
             continue
+        call = next_call(step.state) or call
         if needs_approval(step.state, call):
             ask_approval(step, at_ns, call)
             step.flush()
@@ -128,6 +140,7 @@ ANSWERED: Final[dict[ToolKind, Callable[[Step, int, Call], None]]] = {
     "ask_human": ask_question,
     "plan": update_plan,
     "delegate": start_delegate,
+    "escalate": forwarded,
 }
 
 
@@ -137,7 +150,8 @@ def finish_call(step: Step, observed: ToolFinished) -> None:
     if call is None or call.seen.call_id != observed.call_id:
         raise IllegalObservation(f"ToolFinished for {observed.call_id!r}, which is not running")
     if not observed.reply_written:
-        reply(step, call, lost_reply(call.seen.name, observed.effect), "refusal")
+        text = lost_reply(call.seen.name, observed.effect)
+        reply(step, call, text, "refusal", observed.status, observed.error_class)
     situation = failure_situation(step.state, call.seen.name, observed)
     diagnostic, excerpt, tool_arguments = _texts(step.state, call, observed)
     settled = replace(
@@ -152,6 +166,15 @@ def finish_call(step: Step, observed: ToolFinished) -> None:
         tool_arguments=tool_arguments,
     )
     settle(step, settled, observed.at_ns)
+    for receipt in observed.time_receipts:
+        _report_time(step, observed.at_ns, settled, receipt)
+    if settled.executed:
+        note_receipt(step, call.seen.name, call.gist, observed.status)
+
+
+def _report_time(step: Step, at_ns: int, call: Call, receipt: TimeReceipt) -> None:
+    data = {"utc": receipt.utc, "zoned": receipt.zoned, "zone": receipt.zone, "unix": receipt.unix}
+    step.emit("time.receipt", at_ns, data, caused_by=call.outcome_event_id, **call_ids(step.state, call.seen))
 
 
 def failure_situation(state: RunState, name: str, observed: ToolFinished) -> Situation:
@@ -229,4 +252,4 @@ def close_calls(step: Step, at_ns: int, stopped: str) -> None:
         if call.waiting and kind_of(step.state, call.seen.name) == "delegate" and not call.duplicate:
             report_end(step, at_ns, call, "cancelled")
         emit_outcome(step, at_ns, call, "tool.blocked", data)
-        reply(step, call, f"[{detail[0].upper()}{detail[1:]}.]", "refusal")
+        reply(step, call, f"[{detail[0].upper()}{detail[1:]}.]", "refusal", "cancelled", "run_cancelled")

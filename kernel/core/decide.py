@@ -10,12 +10,15 @@ from typing import Any, Final
 
 from contract.hint_api import QUERY_LIMIT
 from contract.text import clip
-from kernel.core.activation import event_ids, search_at_boundary, search_at_start, skip_deferred
+from contract.text import estimate_tokens as estimate
+from kernel.core.activation import search_at_boundary, search_at_start
 from kernel.core.bounds import TASK_BYTES, cleaned, clip_bytes
-from kernel.core.calls import advance, close_calls, finish_call, happened_in, open_calls
+from kernel.core.calls import advance, finish_call, happened_in, open_calls
 from kernel.core.delegation import finish_delegate
-from kernel.core.injection import append_message, confirm_sent, drop_unsent, take_answers
-from kernel.core.operations import end_operation, operations_happened, stop_operations, untold_text
+from kernel.core.ending import ANSWER_LIMIT, close_transcript, end, end_at_limit, end_in_ask, fail, stop
+from kernel.core.finale import LIMIT_CODES, finale_note, limit_words, spent_limit
+from kernel.core.injection import append_message, confirm_sent, take_answers
+from kernel.core.operations import end_operation, operations_happened, untold_text
 from kernel.core.people import decide_approval, take_answer
 from kernel.core.state import RunState
 from kernel.core.step import Step
@@ -24,11 +27,9 @@ from kernel.messages import (
     ApprovalDecided,
     CallModel,
     CancelRequested,
-    CloseTranscript,
     Command,
     ContinueAsNew,
     DelegateFinished,
-    Finish,
     HintsArrived,
     Message,
     ModelFailed,
@@ -46,7 +47,14 @@ from kernel.messages import (
 
 NAME_LIMIT: Final = 200  # code points of the names of agent and model
 REASON_LIMIT: Final = 1_000  # code points of why a run was cancelled
-ANSWER_LIMIT: Final = 4_096  # code points of the answer that travel in events and results
+
+METADATA_LIMIT: Final = 4_096  # code points of what a driver gives with an ending, as JSON
+DECLARED: Final = "declared_failure"  # the code of a run that its driver ended as failed
+# Failures of a request that are not the model's: the code of the turn says which.
+OWN_CODES: Final = (
+    "protocol_violation", "invalid_driver_decision", "invalid_runtime_outcome", "driver_failed", "runtime_failed",
+    "runtime_silent", "runtime_lost",
+)  # fmt: skip
 
 Decision = tuple[RunState, tuple[Command, ...]]
 
@@ -87,10 +95,12 @@ def on_prepared(step: Step, observed: RunPrepared) -> None:
         "mcp_servers": list(servers),
         "failed_servers": dict(observed.failed_servers) or None,
     }
+    step.set(started_ns=observed.at_ns, next_seq=observed.n_messages)
     event_id = step.emit("run.started", observed.at_ns, data)
     # The whole task stands in the transcript; the state keeps what searches are made with.
     task = clip_bytes(spec.task, TASK_BYTES)
-    step.set(spec=replace(spec, task=task, rules="", setup="", mcp_servers=()))
+    talk = replace(spec.conversation, profile=(), pending="") if spec.conversation else None
+    step.set(spec=replace(spec, task=task, rules="", setup="", mcp_servers=(), conversation=talk))
     if observed.error:
         end(step, observed.at_ns, "failed", error=observed.error, reason="the run could not be prepared")
         return
@@ -108,11 +118,13 @@ def on_hints(step: Step, observed: HintsArrived) -> None:
 
 
 def next_turn(step: Step, at_ns: int) -> None:
-    """Cross the boundary: end at the turn limit, go on in a new workflow run when it is time, else request."""
+    """Cross the boundary: to the last request when a limit is spent, to a new workflow run when it is time, else to the
+    next request."""
     limits = step.state.spec.limits
-    if step.state.turn >= limits.max_turns:
-        reason = f"the limit of {limits.max_turns} turns was reached"
-        end(step, at_ns, "limit_reached", limit="tool_rounds", reason=reason)
+    limit = step.state.limit or spent_limit(step.state, at_ns)
+    if limit:
+        step.set(limit=limit)
+        at_limit(step, at_ns, limit)
         return
     if step.state.turn and (step.state.continue_suggested or step.state.turns_here >= limits.turns_per_workflow):
         step.flush()
@@ -122,6 +134,15 @@ def next_turn(step: Step, at_ns: int) -> None:
     request(step, at_ns)
 
 
+def at_limit(step: Step, at_ns: int, limit: str) -> None:
+    """Ask for an answer once more, without tools; or fail, where the run is to."""
+    if step.state.spec.limits.at_limit == "fail":
+        fail(step, at_ns, LIMIT_CODES[limit], limit_words(step.state, limit))
+        return
+    append_message(step, Message("context", finale_note(step.state, limit), "finale"))
+    request(step, at_ns, finale=limit)
+
+
 def on_resumed(step: Step, observed: Resumed) -> None:
     step.set(continuations=step.state.continuations + 1)
     data = {"continuation": step.state.continuations, "n_messages": step.state.next_seq}
@@ -129,18 +150,25 @@ def on_resumed(step: Step, observed: Resumed) -> None:
     request(step, observed.at_ns)
 
 
-def request(step: Step, at_ns: int) -> None:
-    """Open a turn and call the model with everything appended since the last request."""
+def request(step: Step, at_ns: int, finale: str = "") -> None:
+    """Open a turn and call the model with everything appended since the last request; `finale` names the limit that
+    makes it the last one."""
     spec = step.state.spec
     turn, reply_seq = step.state.turn + 1, step.state.next_seq
     step.set(turn=turn, turns_here=step.state.turns_here + 1, calls=())
     step.emit("turn.started", at_ns)
+    if finale:
+        detail, n_receipts = limit_words(step.state, finale), step.state.n_receipts
+        data = {"kind": "safe_completion", "detail": detail, "limit": finale, "n_receipts": n_receipts}
+        step.emit("thinking", at_ns, data)
     step.flush()
     number = step.reserve()
     appends, event_id = step.state.appends, step.event_id(number)
     # The appends are kept until the request is known to have been made: an edge that was lost wrote nothing.
     step.set(request_number=number, assistant_seq=reply_seq, next_seq=reply_seq + 1, phase="calling")
-    step.do(CallModel(spec.run_id, turn, appends, reply_seq, event_id, spec.agent, spec.script, spec.model))
+    step.do(
+        CallModel(spec.run_id, turn, appends, reply_seq, event_id, spec.agent, spec.script, spec.model, bool(finale))
+    )
 
 
 def report_request(step: Step, observed: ModelReplied | ModelFailed, n_messages: int, tokens: int | None) -> None:
@@ -152,7 +180,8 @@ def report_request(step: Step, observed: ModelReplied | ModelFailed, n_messages:
         "n_kept": kept,
         "n_messages": n_messages,
         "tokens": tokens,
-        "n_tools": len(state.tools),
+        "n_tools": 0 if state.limit else len(state.tools),
+        "finale": True if state.limit else None,
     }
     span: dict[str, Any] = {"messages_from": kept, "messages_to": n_messages}
     event_id = step.emit("model.requested", observed.requested_ns, data, number=state.request_number, **span)
@@ -174,16 +203,23 @@ def on_reply(step: Step, observed: ModelReplied) -> None:
         "output_tokens": observed.output_tokens,
         "model": observed.model or None,
         "finish_reason": observed.finish_reason or None,
+        "n_dropped": observed.n_dropped or None,
     }
     event_id = step.emit("model.completed", observed.at_ns, data, caused_by=step.state.request_event_id)
-    step.set(call_event_id=event_id)
-    if not observed.calls:
+    tokens = (observed.input_tokens or observed.request_tokens) + (observed.output_tokens or estimate(observed.text))
+    metadata = clip(observed.metadata, METADATA_LIMIT)
+    step.set(call_event_id=event_id, model_tokens=step.state.model_tokens + tokens, metadata=metadata)
+    if step.state.limit:
+        end_at_limit(step, observed.at_ns, observed.text, observed.n_dropped)
+    elif observed.failed:
+        fail(step, observed.at_ns, DECLARED, observed.failed, event_id)
+    elif not observed.calls:
         step.emit("turn.completed", observed.at_ns, {"n_calls": 0})
         cut = "the model's answer was cut at its length limit" if observed.finish_reason == "length" else ""
         end(step, observed.at_ns, "completed", answer=clip(observed.text, ANSWER_LIMIT), reason=cut)
-        return
-    open_calls(step, observed)
-    boundary_when_answered(step, observed.at_ns)
+    else:
+        open_calls(step, observed)
+        boundary_when_answered(step, observed.at_ns)
 
 
 def on_model_failed(step: Step, observed: ModelFailed) -> None:
@@ -193,13 +229,17 @@ def on_model_failed(step: Step, observed: ModelFailed) -> None:
         "error": observed.error,
         "error_class": observed.error_class,
     }
-    code = "protocol_violation" if observed.error_class == "protocol_violation" else "model_failed"
+    code = observed.error_class if observed.error_class in OWN_CODES else "model_failed"
     if not observed.sent:
         event_id = step.emit("model.failed", observed.at_ns, data, number=step.state.request_number)
     else:
         report_request(step, observed, step.state.assistant_seq, None)
         event_id = step.emit("model.failed", observed.at_ns, data, caused_by=step.state.request_event_id)
-    step.emit("turn.failed", observed.at_ns, {"code": code, "source": "runtime"}, caused_by=event_id)
+    if step.state.limit:
+        close_transcript(step)
+        end_at_limit(step, observed.at_ns)
+        return
+    step.emit("turn.failed", observed.at_ns, {"code": code, "source": observed.source}, caused_by=event_id)
     close_transcript(step)  # a reply may have been written by an edge that was lost before it could say so
     end(step, observed.at_ns, "failed", error=observed.error, reason="the model request failed")
 
@@ -234,9 +274,17 @@ def on_delegate(step: Step, observed: DelegateFinished) -> None:
 
 def boundary_when_answered(step: Step, at_ns: int) -> None:
     """When every call has its reply: tell ended operations, judge triggers, then go on. Not a moment earlier."""
+    if step.state.refused:
+        text = "the runtime ended the run in an ask that the run was not offered"
+        fail(step, at_ns, step.state.refused, text, source="envelope")
+        return
     if any(not call.outcome for call in step.state.calls):
         return
     step.emit("turn.completed", at_ns, {"n_calls": len(step.state.calls)})
+    if step.state.escalation:
+        end_in_ask(step, at_ns)
+        return
+    step.set(limit=spent_limit(step.state, at_ns))
     happened = (*happened_in(step.state), *operations_happened(step.state))
     text = untold_text(step.state)
     if text:
@@ -259,41 +307,6 @@ def on_broken(step: Step, observed: RunBroken) -> None:
     stop(step, observed.at_ns, "the run ended by a defect")
     error = cleaned(observed.error, REASON_LIMIT)
     end(step, observed.at_ns, "failed", error=error, reason="a defect of the runtime ended the run")
-
-
-def stop(step: Step, at_ns: int, stopped: str) -> None:
-    """Stop now. What is pending is closed first: the request and the searches in the record, the calls by a reply."""
-    if step.state.phase == "calling":
-        # A reply of the model may stand in the transcript already, with calls that nobody is going to execute.
-        close_transcript(step)
-        # The request's own number, so that none is missing: whether it was sent is not known.
-        data = {"error": f"{stopped} while the model was asked", "error_class": "cancelled"}
-        step.emit("model.failed", at_ns, data, number=step.state.request_number)
-    close_calls(step, at_ns, stopped)
-    for asked in step.state.asked:
-        data = {"trigger": asked.candidate.trigger, "result": "error", "error": stopped}
-        ids = {**event_ids(step.state, asked.candidate), "caused_by": asked.event_id}
-        step.emit("activation.completed", at_ns, data, **ids)
-    step.set(asked=())
-
-
-def end(step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = "", **data: Any) -> None:
-    """End the run: what is left over is written, stopped and reported, then the one terminal event."""
-    if step.state.appends:
-        close_transcript(step)
-    stop_operations(step, at_ns)
-    skip_deferred(step, at_ns)
-    drop_unsent(step, at_ns)
-    body = {"answer": answer or None, "reason": reason or None, "n_turns": step.state.turn, **data}
-    step.emit(f"run.{status}", at_ns, body, turn=None)
-    step.flush()
-    step.set(phase="finished", calls=())
-    step.do(Finish(step.state.spec.run_id, status, answer, reason))
-
-
-def close_transcript(step: Step) -> None:
-    step.do(CloseTranscript(step.state.spec.run_id, step.state.appends, step.state.assistant_seq))
-    step.set(appends=())
 
 
 HANDLERS: Final[dict[str, Callable[[Step, Any], None]]] = {

@@ -122,7 +122,7 @@ def finish_delegate(step: Step, observed: DelegateFinished) -> None:
     head = f"[The run {call.subject} ended: {observed.status}. What it did until then may have taken effect.]"
     if not started:
         head = f"[The run {call.subject} could not be started. Nothing was executed.]"
-    reply(step, call, "\n".join(line for line in (head, text) if line), "tool")
+    reply(step, call, "\n".join(line for line in (head, text) if line), "tool", status, error_class)
     settle(step, replace(settled, outcome_event_id=event_id), observed.at_ns)
 
 

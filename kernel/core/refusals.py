@@ -31,7 +31,7 @@ def limit_refusal(state: RunState, candidate: Candidate) -> str:
     The limit of a turn is not judged here: what is over it waits instead.
     """
     limits, activation = state.spec.limits, state.activation
-    if state.turn + 1 >= limits.max_turns:
+    if state.limit:
         return "final_turn"
     if activation.count >= limits.activations_per_run:
         return "run_cap"

@@ -13,7 +13,7 @@ from kernel.core.bounds import LEAST_TEXT_BYTES, REPLIES_BYTES, clip_bytes, json
 from kernel.core.state import Call, RunState
 from kernel.core.step import Step
 from kernel.core.transitions import IllegalObservation
-from kernel.messages import Append, CallSeen, Effect, Message, ToolKind, ToolSpec, ToolStatus
+from kernel.messages import Append, CallSeen, Effect, Message, Origin, ToolKind, ToolSpec, ToolStatus
 
 CHECK_FIRST: Final = "It may have taken effect: check before you do anything consequential again."
 OUTCOME_EVENTS: Final = {"ok": "tool.completed", "failed": "tool.failed", "timed_out": "tool.failed"}
@@ -74,7 +74,7 @@ def wait(step: Step, call: Call, subject: str = "") -> None:
 def refuse(step: Step, at_ns: int, call: Call, status: ToolStatus, code: str, text: str) -> None:
     """Answer a call that is not executed."""
     event_id = emit_outcome(step, at_ns, call, "tool.blocked", {"status": status, "code": code, "detail": text})
-    reply(step, call, text, "refusal")
+    reply(step, call, text, "refusal", status, code)
     settle(step, replace(call, outcome=status, outcome_event_id=event_id), at_ns)
 
 
@@ -82,17 +82,20 @@ def answer(step: Step, at_ns: int, call: Call, text: str, **ids: Any) -> None:
     """Answer a call that the core takes care of itself; nothing was executed that could have failed."""
     data = {"status": "ok", "result": clip(text, RESULT_LIMIT)}
     event_id = emit_outcome(step, at_ns, call, "tool.completed", data, **ids)
-    reply(step, call, text, "tool")
+    reply(step, call, text, "tool", "ok")
     settle(step, replace(call, outcome="ok", outcome_event_id=event_id), at_ns)
 
 
-def reply(step: Step, call: Call, text: str, origin: Any) -> None:
-    """Put the reply in its place. Its text waits in the run's state, so what one turn has to wait with is bounded."""
+def reply(step: Step, call: Call, text: str, origin: Origin, status: ToolStatus, code: str = "") -> None:
+    """Put the reply in its place; `code` is why it was refused, or the class of its error.
+
+    Its text waits in the run's state, so what one turn has to wait with is bounded.
+    """
     room = REPLIES_BYTES - sum(json_bytes(append.message.text) for append in step.state.appends)
     kept = text if json_bytes(text) <= room else clip_bytes(text, max(LEAST_TEXT_BYTES, room // 2))
     if len(kept) < len(text):
         kept += f"\n[{len(text) - len(kept)} characters were left out: the replies of this turn are too long together]"
-    message = Message("tool", kept, origin, call_id=call.seen.call_id)
+    message = Message("tool", kept, origin, call_id=call.seen.call_id, status=status, code=code)
     step.set(appends=(*step.state.appends, Append(call.reply_seq, message)))
 
 

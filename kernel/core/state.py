@@ -102,7 +102,8 @@ class Call:
     """One tool call of the current turn. `outcome` is empty until it has its reply.
 
     A `waiting` call was started, and its reply comes from elsewhere, in any order: from the operation or the child run
-    named by `subject`, from a person, or, for a copy, from the call that was executed in its place.
+    named by `subject`, from a person, or, for a copy, from the call that was executed in its place. One that is
+    `admitted` has passed the envelope; `gist` is the start of what it was called with.
     """
 
     seen: CallSeen
@@ -120,6 +121,8 @@ class Call:
     situation: Situation = Situation()
     approved: bool = False
     tool_arguments: str = ""
+    admitted: bool = False
+    gist: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,12 @@ class EndedOperation:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """Everything a run carries. `request_event_id`/`request_size` describe the last request that was sent."""
+    """Everything a run carries. `request_event_id`/`request_size` describe the last request that was sent.
+
+    `n_calls` is how much of the budget of calls is used. `escalation` is the reason of the ask that ends the run,
+    `ask_call_id` its call; `refused` is why the envelope ends the run itself. `limit` names the limit that is spent;
+    from then on only the last request is made. `receipts` are the newest of `n_receipts` results. (Seeds 000, 003.)
+    """
 
     spec: RunSpec
     phase: Phase = "preparing"
@@ -175,3 +183,13 @@ class RunState:
     turns_here: int = 0
     delegates: int = 0
     continue_suggested: bool = False
+    started_ns: int = 0
+    model_tokens: int = 0
+    n_calls: int = 0
+    escalation: str = ""
+    ask_call_id: str = ""
+    metadata: str = ""
+    refused: str = ""
+    limit: str = ""
+    receipts: tuple[str, ...] = ()
+    n_receipts: int = 0

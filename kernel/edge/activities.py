@@ -129,6 +129,8 @@ class Activities:
             raise ApplicationError(preparation.safe(report.problem, ERROR_LIMIT), type="ingest_unavailable")
         if ended:
             self._store.forget(command.run_id)
+            for driver in self._drivers.values():
+                await driver.end_run(command.run_id)
 
 
 def _attempts_left() -> bool:

@@ -6,7 +6,8 @@ The core is told what it decides by: digests, short excerpts, counts. Texts stay
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from dataclasses import replace
+from itertools import count, repeat
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Final
 
@@ -15,6 +16,7 @@ from contract.text import clip
 from kernel.core.codec import from_json
 from kernel.core.history import ProtocolViolation
 from kernel.drivers import Driver, DriverReply, ModelRequest
+from kernel.drivers.decisions import check_declared
 from kernel.edge.clean_text import clean
 from kernel.edge.histories import Histories, History
 from kernel.edge.preparation import safe
@@ -39,6 +41,7 @@ EXCERPT_LIMIT: Final = 500  # code points of a call's arguments that leave the t
 ARGUMENTS_LIMIT: Final = 4_096  # code points of the arguments of a call that the core answers itself
 ANSWERED_BY_CORE: Final = ("await_operation", "ask_human", "plan", "delegate")  # kinds whose arguments the core reads
 ERROR_LIMIT: Final = 1_000
+REASON_LIMIT: Final = 512  # code points of why a person is asked
 _sorted_json: Final = json.JSONEncoder(sort_keys=True).encode
 # Failures found before anything was sent: what stood in that request reached nobody and is not reported as injected.
 NEVER_SENT: Final = ("protocol_violation", "unknown_agent", "model_not_named", "script_invalid")
@@ -57,11 +60,13 @@ async def call_model(
     await append_all(store, command.run_id, command.append)
     history = await store.history(command.run_id, command.reply_seq)
     tools = await store.tools(command.run_id)
-    request = ModelRequest(command.run_id, command.turn, history, tools.offers, command.script, command.model)
+    # Neither tools nor anything that speaks of tools goes with the last request: some providers refuse it.
+    offers = () if command.finale else tools.offers
+    request = ModelRequest(command.run_id, command.turn, history, offers, command.script, command.model, command.finale)
     requested_ns = clock_ns()
     try:
         history.check()
-        reply = checked(await _driver(drivers, command.agent).reply(request), history)
+        reply = checked(await _ask(_driver(drivers, command.agent), request), history, request)
     except ProtocolViolation as error:
         failure = ModelError("protocol_violation", str(error))
         return failed_answer(failure, requested_ns, clock_ns(), ())
@@ -71,10 +76,29 @@ async def call_model(
         sent = () if error.error_class in NEVER_SENT else history.sent_context(added_from(command))
         return failed_answer(error, requested_ns, clock_ns(), sent)
     answer = ModelAnswer(replied=_replied(command, requested_ns, clock_ns(), history, tools.catalogue, reply))
-    message = Message("assistant", reply.text, "model", reply.calls)
+    if command.finale:
+        reply, answer = _without_calls(reply, answer)
+    message = Message("assistant", reply.text or reply.failed, "finale" if command.finale else "model", reply.calls)
     outcome = outcome_text(answer)
     written = await store.write(command.run_id, command.reply_seq, message, outcome)
     return answer if written.outcome == outcome else _kept(written, clock_ns)
+
+
+async def _ask(driver: Driver, request: ModelRequest) -> DriverReply:
+    """Ask the driver. Raises ModelError, also for what a driver raises that is none."""
+    try:
+        return await driver.reply(request)
+    except (ModelError, ProtocolViolation):
+        raise
+    except Exception as error:  # noqa: BLE001 - a driver is anybody's code, and its defect ends its run alone
+        raise ModelError("driver_failed", f"{type(error).__name__}: {error}") from None
+
+
+def _without_calls(reply: DriverReply, answer: ModelAnswer) -> tuple[DriverReply, ModelAnswer]:
+    """Return a last reply without its calls, which nobody executes and nobody is told of but in a number."""
+    assert answer.replied is not None
+    replied = replace(answer.replied, calls=(), n_dropped=len(reply.calls), failed="", metadata="")
+    return DriverReply(reply.text), ModelAnswer(replied=replied)
 
 
 def _kept(written: Entry, clock_ns: Callable[[], int]) -> ModelAnswer:
@@ -89,7 +113,8 @@ def failed_answer(error: ModelError, requested_ns: int, at_ns: int, sent: tuple[
     """Return the answer of a request that failed for good."""
     detail = safe(str(error), ERROR_LIMIT)
     was_sent = error.error_class not in NEVER_SENT
-    return ModelAnswer(failed=ModelFailed(at_ns, requested_ns, error.error_class, detail, sent, was_sent))
+    failed = ModelFailed(at_ns, requested_ns, error.error_class, detail, sent, was_sent, error.source)
+    return ModelAnswer(failed=failed)
 
 
 async def last_failure(
@@ -106,13 +131,18 @@ def added_from(command: CallModel) -> int:
     return min([append.seq for append in command.append], default=command.reply_seq)
 
 
-def checked(reply: DriverReply, history: History) -> DriverReply:
-    """Return the reply with call ids that are short and unique in the run. Raises ModelError for too many calls."""
+def checked(reply: DriverReply, history: History, request: ModelRequest) -> DriverReply:
+    """Return the reply with call ids that are short and unique in the run.
+
+    Raises ModelError for too many calls, for no answer, and for what a driver may not declare. A last reply may be
+    empty: the run has an answer of its own then.
+    """
+    check_declared(reply, request.turn - 1)
     if len(reply.calls) > MAX_CALLS:
         raise ModelError(
             "model_invalid_answer", f"{len(reply.calls)} tool calls in one reply; the limit is {MAX_CALLS}"
         )
-    if not reply.text.strip() and not reply.calls:
+    if not request.finale and not (reply.text.strip() or reply.calls or reply.failed):
         raise ModelError("model_empty_answer", "the model said nothing and called nothing", retryable=True)
     given = [_plain(call.call_id) for call in reply.calls]
     used: list[str] = []
@@ -123,7 +153,7 @@ def checked(reply: DriverReply, history: History) -> DriverReply:
             call_id = _free_id(call_id, len(history), (*given, *used), history)
         used.append(call_id)
         calls.append(ToolCall(call_id, _plain(call.name), call.arguments))
-    return DriverReply(reply.text, tuple(calls), reply.model, reply.input_tokens, reply.output_tokens)
+    return replace(reply, calls=tuple(calls))
 
 
 def _plain(name: str) -> str:
@@ -139,15 +169,17 @@ def _free_id(wanted: str, place: int, taken: Sequence[str], history: History) ->
     return next(name for name in names if name not in taken and not history.uses(name))
 
 
-def see(call: ToolCall, catalogue: Catalogue) -> CallSeen:
-    """Return what the core sees of a call; arguments that mean the same have the same digest."""
+def see(call: ToolCall, catalogue: Catalogue, step: int | None = None, escalates: str = "") -> CallSeen:
+    """Return what the core sees of a call; arguments that mean the same, at the same claimed step, have the same
+    digest."""
     entry = catalogue.find(call.name)
     problem = arguments_problem(call.arguments, entry.schema if entry else {})
     try:
         meaning = _sorted_json(json.loads(call.arguments or "{}"))
     except (ValueError, RecursionError):
         meaning = call.arguments
-    digest = hashlib.sha256(f"[{quoted(call.name)}, {quoted(meaning)}]".encode()).hexdigest()
+    claim = "" if step is None else f", {step}"
+    digest = hashlib.sha256(f"[{quoted(call.name)}, {quoted(meaning)}{claim}]".encode()).hexdigest()
     excerpt = safe(call.arguments, ARGUMENTS_LIMIT if entry is not None and entry.asks else EXCERPT_LIMIT)
     arguments = ""
     if entry is not None and entry.kind in ANSWERED_BY_CORE and not problem:
@@ -155,7 +187,8 @@ def see(call: ToolCall, catalogue: Catalogue) -> CallSeen:
         if len(arguments) > ARGUMENTS_LIMIT:
             problem = f"they have {len(arguments)} characters; the limit for {call.name} is {ARGUMENTS_LIMIT}"
             arguments = ""
-    return CallSeen(call.call_id, call.name, digest, excerpt, safe(problem, EXCERPT_LIMIT), arguments)
+    shown = safe(problem, EXCERPT_LIMIT)
+    return CallSeen(call.call_id, call.name, digest, excerpt, shown, arguments, step, safe(escalates, REASON_LIMIT))
 
 
 def _driver(drivers: Mapping[str, Driver], agent: str) -> Driver:
@@ -171,7 +204,7 @@ def _replied(
     return ModelReplied(
         at_ns=at_ns,
         requested_ns=requested_ns,
-        calls=tuple([see(call, catalogue) for call in reply.calls]),
+        calls=_seen(reply, catalogue),
         text=safe(reply.text, TEXT_LIMIT),
         n_messages=len(history),
         request_tokens=history.tokens,
@@ -180,4 +213,15 @@ def _replied(
         input_tokens=reply.input_tokens,
         output_tokens=reply.output_tokens,
         finish_reason=clip(reply.finish_reason, ID_LIMIT),
+        failed=safe(reply.failed, ERROR_LIMIT),
+        metadata=json.dumps(redact_value(reply.metadata)[0]) if reply.metadata else "",
     )
+
+
+def _seen(reply: DriverReply, catalogue: Catalogue) -> tuple[CallSeen, ...]:
+    """Return what the core sees of a reply's calls, with what the driver declares about them."""
+    steps = reply.steps or (None,) * len(reply.calls)
+    reasons = [""] * len(reply.calls)
+    if reply.escalation is not None:
+        reasons[reply.escalation.call] = reply.escalation.reason
+    return tuple(map(see, reply.calls, repeat(catalogue), steps, reasons))

@@ -60,7 +60,7 @@ def _text_problems(spec: RunSpec) -> Iterator[str]:
         "rules": RULES_LIMIT,
         "setup": RULES_LIMIT,
     }
-    short = ("task_id", "actor_id", "parent_run_id", "team_root", "agent", "script", "model")
+    short = ("task_id", "actor_id", "parent_run_id", "team_root", "agent", "script", "model", "reviewer")
     for name in (*bounded, *short):
         limit, length = bounded.get(name, ID_LIMIT), len(getattr(spec, name) or "")
         if length > limit:
@@ -68,7 +68,8 @@ def _text_problems(spec: RunSpec) -> Iterator[str]:
 
 
 def _names_problems(spec: RunSpec) -> Iterator[str]:
-    lists = {name: getattr(spec, name) for name in ("skills", "blocked_tools", "approval_tools", "tools")}
+    named = ("skills", "blocked_tools", "approval_tools", "tools", "grants", "namespaces_off")
+    lists = {name: getattr(spec, name) for name in named}
     lists["switches.off"] = spec.switches.off
     for name, names in lists.items():
         if len(names) > NAMES_LIMIT:
@@ -97,6 +98,8 @@ def _server_problems(place: str, owner: RunSpec | Member) -> Iterator[str]:
 
 def _limits_problems(place: str, limits: Limits) -> Iterator[str]:
     for field in fields(limits):
+        if field.name == "at_limit":
+            continue
         value, least = getattr(limits, field.name), int(field.name in ("max_turns", "turns_per_workflow"))
         most = BATCH if field.name == "activations_per_turn" else MOST
         if not least <= value <= most:

@@ -6,6 +6,7 @@ model reads the redacted text as well. (Seed 001 §7.3.)
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from contract.text import clip
@@ -55,8 +56,11 @@ async def run_tool(store: Histories, toolbox: Toolbox, clock_ns: Callable[[], in
         diagnostic=cut_middle(result.diagnostic, DIAGNOSTIC_LIMIT),
         excerpt=clip(result.output, command.excerpt_limit),
         tool_arguments=called_with(arguments, result),
+        time_receipts=result.time_receipts,
     )
-    reply = Message("tool", reply_text(result), "tool", call_id=command.call_id)
+    reply = Message(
+        "tool", reply_text(result), "tool", call_id=command.call_id, status=result.status, code=finished.error_class
+    )
     outcome = outcome_text(finished)
     written = await store.write(command.run_id, command.reply_seq, reply, outcome)
     if written.outcome in ("", outcome):
@@ -95,7 +99,7 @@ async def close_transcript(store: Histories, command: CloseTranscript) -> None:
     await append_all(store, command.run_id, command.append)
     assistant = await store.write(command.run_id, command.assistant_seq, UNANSWERED)
     for number, call in enumerate(assistant.message.calls, 1):
-        reply = Message("tool", NOT_STARTED, "refusal", call_id=call.call_id)
+        reply = Message("tool", NOT_STARTED, "refusal", call_id=call.call_id, status="cancelled", code="run_ended")
         await store.write(command.run_id, command.assistant_seq + number, reply)
 
 
@@ -115,11 +119,11 @@ def redacted(result: ToolResult) -> ToolResult:
     """Return the result with every text redacted."""
     texts = (result.output, result.diagnostic, result.error_class, result.note)
     output, diagnostic, error_class, note = [clean(text) for text in texts]
-    return ToolResult(result.status, result.effect, output, diagnostic, error_class, note)
+    return replace(result, output=output, diagnostic=diagnostic, error_class=error_class, note=note)
 
 
 def reply_text(result: ToolResult) -> str:
-    """Return the reply the model reads: the output, or how the call failed, its diagnostic and its effect."""
+    """Return the reply the model reads: the output, or how the call failed, its diagnostic, its effect and its output."""
     if result.status == "ok":
         text = cut_middle(result.output, REPLY_LIMIT) or "(no output)"
         return f"{text}\n[{result.note}]" if result.note else text
@@ -129,6 +133,7 @@ def reply_text(result: ToolResult) -> str:
         lines.append(f"[effect: uncertain] {CHECK_FIRST}")
     else:
         lines.append(f"[effect: {result.effect}]")
+    lines.append(cut_middle(result.output, REPLY_LIMIT))
     return "\n".join(line for line in lines if line)
 
 
