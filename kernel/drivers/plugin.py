@@ -90,6 +90,12 @@ class _Line:
         self.called.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class _Patience:
+    silent: float
+    grace: float
+
+
 class Turn:
     """A run as its runtime sees it. `tools` are those it was offered, whatever is left of its limits."""
 
@@ -126,7 +132,9 @@ class Turn:
         """
         if not isinstance(name, str) or not name or not isinstance(call_id, str):
             raise TypeError("name must be a text that is not empty, call_id a text")
-        written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        written = (
+            arguments if isinstance(arguments, str) else json.dumps(arguments, allow_nan=False, ensure_ascii=False)
+        )
         if self._line.over or self.finale:
             await asyncio.sleep(0)  # a runtime that calls on and on lets others have their turn
             return DRAINING if self._line.over else SPENT
@@ -146,10 +154,13 @@ class Runtime(Protocol):
 class RuntimeDriver:
     """A driver whose model is a runtime. Asked again for the same turn, it says again what it said."""
 
-    def __init__(self, runtime: Runtime, *, silent_seconds: float = SILENT_SECONDS) -> None:
-        """`silent_seconds` is how long a runtime may take to make its next call or end its turn."""
+    def __init__(
+        self, runtime: Runtime, *, silent_seconds: float = SILENT_SECONDS, grace_seconds: float = GRACE_SECONDS
+    ) -> None:
+        """`silent_seconds` is how long a runtime may take to make its next call or end its turn, `grace_seconds` how
+        long its end is waited for when it is told to stop."""
         self._runtime = runtime
-        self._silent_seconds = silent_seconds
+        self._patience = _Patience(silent_seconds, grace_seconds)
         self._sessions: dict[str, _Session] = {}
 
     async def reply(self, request: ModelRequest) -> DriverReply:
@@ -158,7 +169,7 @@ class RuntimeDriver:
         if session is None:
             if request.turn > 1 and not getattr(self._runtime, "resumes", False):
                 lost("the process that held the runtime's turn is gone, and no call is made a second time")
-            session = self._sessions[request.run_id] = _Session(self._runtime, request, self._silent_seconds)
+            session = self._sessions[request.run_id] = _Session(self._runtime, request, self._patience)
         return await session.reply(request)
 
     async def end_run(self, run_id: str) -> None:
@@ -179,9 +190,9 @@ class RuntimeDriver:
 class _Session:
     """One run's turn: the runtime's task, and what it has said so far."""
 
-    def __init__(self, runtime: Runtime, request: ModelRequest, silent_seconds: float) -> None:
+    def __init__(self, runtime: Runtime, request: ModelRequest, patience: _Patience) -> None:
         self._line = _Line(request)
-        self._silent_seconds = silent_seconds
+        self._patience = patience
         self._asking = asyncio.Lock()
         self._said: tuple[int, bool] | None = None  # which turn was answered last, and by what
         self._reply: DriverReply | ModelError = DriverReply()
@@ -213,17 +224,17 @@ class _Session:
     async def _next(self, request: ModelRequest) -> DriverReply:
         line = self._line
         line.request = request
-        called, line.called = line.called, []
-        answer_all(called, request.messages)
+        answer_all(line.called, request.messages)
+        line.called = []
         if request.finale:
             while line.waiting:
                 line.waiting.popleft().settle(SPENT)
         try:
-            async with asyncio.timeout(self._silent_seconds):
+            async with asyncio.timeout(self._patience.silent):
                 await self._moved()
         except TimeoutError:
             await self._stop()
-            problem = f"the runtime neither called a tool nor ended its turn within {self._silent_seconds:g} seconds"
+            problem = f"the runtime neither called a tool nor ended its turn within {self._patience.silent:g} seconds"
             raise EnvelopeError(SILENT, problem) from None
         if self._task.done():
             line.drain()
@@ -259,7 +270,7 @@ class _Session:
         if self._task.done():
             return
         self._task.cancel()
-        await asyncio.wait([self._task], timeout=GRACE_SECONDS)
+        await asyncio.wait([self._task], timeout=self._patience.grace)
         if not self._task.done():
             logger.warning("a runtime's turn goes on although its run is over; nothing it does reaches anybody")
 
