@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernel.tools.clock import DEFAULT_ZONE, zone_named
+from kernel.tools.registry import NOTES
+
 
 class ConfigError(Exception):
     """A variable is missing or unusable; the text names it."""
@@ -31,6 +34,8 @@ class WorkerConfig:
     openai_base_url: str
     openai_api_key: str
     tool_seconds: float
+    notes_dir: Path
+    time_zone: str
     drivers: str = ""
 
 
@@ -48,15 +53,18 @@ def worker_config(environ: Mapping[str, str] = os.environ) -> WorkerConfig:
     base_url = _required(environ, "TEMPORALITY_URL", "the address of Temporality's API")
     if not base_url.startswith(("http://", "https://")):
         raise ConfigError("TEMPORALITY_URL must start with http:// or https://")
+    work_dir = Path(_required(environ, "KERNEL_WORK_DIR", "the folder of the runs' work folders")).resolve()
     return WorkerConfig(
         temporal=temporal_config(environ),
         base_url=base_url.rstrip("/"),
         api_key=_required(environ, "TEMPORALITY_API_KEY", "a key with the scopes ingest and observe"),
         database_url=_required(environ, "KERNEL_DATABASE_URL", "the PostgreSQL address of the transcript store"),
-        work_dir=Path(_required(environ, "KERNEL_WORK_DIR", "the folder of the runs' work folders")).resolve(),
+        work_dir=work_dir,
         openai_base_url=environ.get("OPENAI_BASE_URL", ""),
         openai_api_key=environ.get("OPENAI_API_KEY", ""),
         tool_seconds=_seconds(environ, "KERNEL_TOOL_SECONDS", 60.0, 240.0),
+        notes_dir=Path(environ.get("KERNEL_NOTES_DIR") or work_dir / NOTES).resolve(),
+        time_zone=_time_zone(environ, "KERNEL_TIME_ZONE"),
         drivers=environ.get("KERNEL_DRIVERS", ""),
     )
 
@@ -66,6 +74,14 @@ def _required(environ: Mapping[str, str], name: str, what: str) -> str:
     if not value:
         raise ConfigError(f"{name} is not set: give it {what}")
     return value
+
+
+def _time_zone(environ: Mapping[str, str], name: str) -> str:
+    zone = environ.get(name) or DEFAULT_ZONE
+    try:
+        return zone_named(zone).key
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def _seconds(environ: Mapping[str, str], name: str, default: float, most: float) -> float:

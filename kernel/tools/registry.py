@@ -18,14 +18,18 @@ from contract.redaction import redact
 from kernel.messages import McpServer, RunSpec
 from kernel.tools.answered import ANSWERED, answered_entries
 from kernel.tools.catalogue import NOT_IN_NAMES, Catalogue, ToolEntry, ToolResult
+from kernel.tools.clock import DEFAULT_ZONE, zone_named
+from kernel.tools.magic_brush import Brush, brush_entry
 from kernel.tools.mcp_servers import McpServerError, McpSessions
 from kernel.tools.shell import RunFolders, ShellLimits, confinement, judge, run_command, shell_entry
+from kernel.tools.time_receipts import forget_receipts
 
 logger = logging.getLogger(__name__)
 
 TOOLS_LIMIT: Final = 128  # of one run: they are carried in its state, and providers take no more
 TOOLS_BYTES: Final = 8_000  # of their names and server keys together
 NAME_LIMIT: Final = 64  # characters; what model providers accept as a tool's name
+NOTES: Final = "notes"  # no run's folder has this name: those end in a hash
 OPERATION_SECONDS: Final = 1_800.0  # what a background command may take
 
 
@@ -82,6 +86,15 @@ def background_shell_tool(limits: ShellLimits) -> LocalTool:
     return LocalTool(entry, shell.run)
 
 
+def brush_tool(brush: Brush) -> LocalTool:
+    """Return the brush as a tool."""
+
+    async def run(place: RunPlace, arguments: Mapping[str, Any]) -> ToolResult:
+        return await brush.use(place.run_id, place.folders.root, place.clock_ns, arguments)
+
+    return LocalTool(brush_entry(), run)
+
+
 class Toolbox:
     """The tools of all runs of this process. Close it to stop the MCP servers."""
 
@@ -93,13 +106,19 @@ class Toolbox:
         sessions: McpSessions | None = None,
         extra: Sequence[LocalTool] = (),
         clock_ns: Callable[[], int] = time.time_ns,
+        notes_dir: Path | None = None,
+        time_zone: str = DEFAULT_ZONE,
     ) -> None:
         """`work_root` holds one folder a run; `extra` are further tools, offered to runs that name them; `clock_ns`
-        returns Unix nanoseconds."""
+        returns Unix nanoseconds. `notes_dir` are the notes of all runs, `time_zone` the second zone of receipts.
+
+        Raises ValueError for a zone that there is not.
+        """
         self._work_root = work_root.resolve()
         self._limits = limits or ShellLimits()
         self._sessions = sessions or McpSessions()
-        local = (shell_tool(self._limits), background_shell_tool(self._limits), *extra)
+        brush = Brush(notes_dir or self._work_root / NOTES, zone_named(time_zone))
+        local = (shell_tool(self._limits), background_shell_tool(self._limits), brush_tool(brush), *extra)
         self._clock_ns = clock_ns
         self._local = {tool.entry.name: tool for tool in local}
         logger.info("shell commands: %s", confinement())
@@ -117,6 +136,7 @@ class Toolbox:
         """
         folders = self.folders(spec.run_id)
         await to_thread(shutil.rmtree, folders.root, ignore_errors=True)
+        forget_receipts(folders.root)
         folders.make()
         if spec.setup:
             end = await run_command(spec.setup, folders, self._limits)

@@ -1,0 +1,126 @@
+"""Decides whether a text asserts today's date, and which date it asserts; a date that is merely told of does not count.
+
+What counts, in English, Russian and Chinese alike:
+
+- a line that is nothing but a date, with marks, a weekday or a time around it: the heading of a dated entry;
+- a text that opens with a date: in a heading, in brackets, or before a colon or dash;
+- a label such as `Date:`, `Updated:`, `Дата:`, `日期：` before a date, in front matter too;
+- words that say so, with a date or the year alone: "today is …", "as of today (…)", "the current year is …",
+  "сегодня …", "今天是…".
+
+What stands in a quotation (`>`) or a fenced block is somebody else's. A date in running prose, or with another label (a
+deadline, a birthday, a release), is not about today.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from kernel.tools.date_forms import DATE, Stated, stated, year_stated
+
+LINE_LIMIT: Final = 1_000  # code points of a line that are looked at
+_WEEKDAY: Final = (
+    r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?"
+    r"|понедельник|вторник|сред[аеу]|четверг|пятниц[аеу]|суббот[аеу]|воскресенье|пн|вт|ср|чт|пт|сб|вс"
+    r"|(?:星期|周|礼拜)[一二三四五六日天])\.?"
+)
+_TIME: Final = r"(?:(?:at|в|t)? ?\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m)?(?: ?(?:utc|gmt|z|[+-]\d\d:?\d\d))?)"
+_MARKS: Final = r"[\s#*_\-+\[\](){}|=~\"'`.,;:–—]*"
+_DAY: Final = rf"(?:{_WEEKDAY},? ?)?(?P<date>{DATE})(?:,? ?\(?{_WEEKDAY}\)?)?(?:,? ?{_TIME})?"
+_LINK: Final = r"(?: ?(?:is|was set to|это|—|–|-|:|=|,|\(|是|为) ?| )"
+_LABEL: Final = (
+    r"(?:date(?: and time)?|today(?:'s date)?|current (?:date|time)|now|time(?:stamp)?|written(?: on)?"
+    r"|created(?: on| at)?|(?:last )?updated(?: on| at)?|as of(?: today)?|logged(?: on| at)?"
+    r"|дата(?: и время)?|сегодня|сегодняшняя дата|текущая дата|время|создано|записано|обновлено|по состоянию на"
+    r"|日期|今天|今日|当前日期|当前时间|时间|创建(?:于|时间|日期)?|更新(?:于|时间|日期)?|记录(?:于|时间|日期)?|截至)"
+)
+_TODAY: Final = (
+    r"(?:\btoday(?:'s date)?|\b(?:the )?(?:current|present) date|\bit(?:'s| is) now|\bright now it(?:'s| is)"
+    r"|\bсегодня(?:шняя дата)?|\bтекущая дата|\bсейчас|今天(?:的日期)?|今日|(?:当前|现在)的?(?:日期|时间)?)"
+)
+_THIS_YEAR: Final = (
+    r"(?:\b(?:the |this )?(?:current|present) year(?: is|:)|\b(?:the|this) year is(?: now)?|\bit(?:'s| is) now"
+    r"|\bwe are (?:now )?in(?: the year)?|\bтекущий год ?[—–:-]|\bсейчас|\bна дворе|今年是|现在是)"
+)
+
+_ALONE: Final = re.compile(rf"{_MARKS}{_DAY}{_MARKS}", re.IGNORECASE)
+_OPENING: Final = (
+    re.compile(rf"\s*#{_MARKS}{_DAY}(?!\w)", re.IGNORECASE),
+    re.compile(rf"[\s*_\-+]*\[{_DAY}\]", re.IGNORECASE),
+    re.compile(rf"[\s*_\-+]*{_DAY}[*_]*(?: ?[:|—–]| - )", re.IGNORECASE),
+)
+_LABELLED: Final = re.compile(rf"[\s#*_\-+\"']*{_LABEL}[*_\"']* ?[:=][*_\"']* ?[\"'\[(]?{_DAY}", re.IGNORECASE)
+_UPDATED: Final = re.compile(
+    rf"{_MARKS}(?:last updated(?: on)?|(?:written|logged) on|обновлено|записано|更新于|记录于) ?{_DAY}", re.IGNORECASE
+)
+_SAID: Final = (
+    re.compile(rf"{_TODAY}{_LINK}(?:the )?{_DAY}", re.IGNORECASE),
+    re.compile(rf"{_DAY} ?[(,]?(?: ?(?:is )?today\b|сегодня\b|今天)", re.IGNORECASE),
+)
+_SAID_YEAR: Final = re.compile(
+    rf"{_THIS_YEAR} ?(?P<year>\d{{4}}|[〇零一二三四五六七八九]{{4}})(?= ?(?:год|年)|\W*$|[,.;:!?)](?!\d))",
+    re.IGNORECASE,
+)
+_NAME: Final = re.compile(rf"(?P<date>{DATE})", re.IGNORECASE)
+_FENCE: Final = re.compile(r"\s*(?:```|~~~)")
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a text asserts of today: `said` in so many words, `headed` by a heading, an opening or a label."""
+
+    said: tuple[Stated, ...] = ()
+    headed: tuple[Stated, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.said or self.headed)
+
+    def wrong(self, today: Sequence[date]) -> tuple[Stated, ...]:
+        """Return what agrees with none of the dates that are today somewhere.
+
+        A text with several dated headings is a journal: one of them being today is enough for all of them.
+        """
+        said = tuple(one for one in self.said if not _agrees(one, today))
+        headed = () if any(_agrees(one, today) for one in self.headed) else self.headed
+        return said + headed
+
+
+def claims_of(text: str) -> Claims:
+    """Return what `text` asserts of today."""
+    said: list[Stated] = []
+    headed: list[Stated] = []
+    for number, line in enumerate(_own_lines(text)):
+        patterns = (_ALONE.fullmatch, _LABELLED.match, _UPDATED.match)
+        found = [stated(match) for look in patterns if (match := look(line))]
+        if number == 0:
+            opening = [stated(match) for look in _OPENING if (match := look.match(line))]
+            found += [one for one in opening if one.has_year]
+        headed += found[:1]
+        said += [stated(match) for look in _SAID for match in look.finditer(line)]
+        said += [year_stated(match.group(), match["year"]) for match in _SAID_YEAR.finditer(line)]
+    return Claims(tuple(said), tuple(headed))
+
+
+def claims_of_name(path: str) -> Claims:
+    """Return what the name of a new note asserts: one that is nothing but a date is that day's entry."""
+    name = unicodedata.normalize("NFKC", path.rpartition("/")[2])
+    found = _NAME.fullmatch(name.rpartition(".")[0] or name)
+    return Claims(headed=(stated(found),)) if found else Claims()
+
+
+def _own_lines(text: str) -> Iterator[str]:
+    """Yield the lines that are the writer's own, full-width characters made plain, without empty ones."""
+    fenced = False
+    for raw in text.splitlines():
+        line = unicodedata.normalize("NFKC", raw[:LINE_LIMIT]).replace("’", "'")
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif not fenced and line.strip() and not line.lstrip().startswith(">"):
+            yield line
+
+
+def _agrees(one: Stated, today: Sequence[date]) -> bool:
+    return any(one.agrees(day) for day in today)
