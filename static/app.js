@@ -63,7 +63,7 @@ document.addEventListener("keydown", (event) => {
     const menu = $("details.menu[open]");
     if (typing) event.target.blur();
     else if (menu) menu.open = false;
-    else closePanel();
+    else if (!closePanel()) $("aside#panel a[data-back]")?.click();
     return;
   }
   if (typing) return;
@@ -169,7 +169,7 @@ document.addEventListener("htmx:configRequest", (event) => {
 document.addEventListener("htmx:beforeRequest", (event) => {
   const { elt } = event.detail;
   if (document.hidden && elt.dataset.live !== undefined) event.preventDefault();
-  if (elt.matches("a.row")) {
+  if (elt.matches("a.row, a.to-request")) {
     remember(elt.dataset.event);
     $("aside#panel").classList.add("open");
   }
