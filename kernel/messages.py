@@ -669,11 +669,15 @@ class ContinueAsNew:
 
 @dataclass(frozen=True, slots=True)
 class KeepAnswer:
-    """Write what a run of a conversation said into the conversation's records, once. (Seed 002.)"""
+    """Write what a run of a conversation said into the conversation's records, once. (Seed 002.)
+
+    `seq` is the transcript position of the message whose text is the whole answer; None when `answer` is all there is.
+    """
 
     run_id: str
     conversation: Conversation
     answer: str
+    seq: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import httpx
 from kernel.drivers import DriverReply, ModelRequest
 from kernel.edge.activities import Activities
 from kernel.edge.observation_client import ObservationClient
+from kernel.edge.records import MemoryRecords
 from kernel.edge.retry import ModelError
 from kernel.edge.telemetry_client import SendReport, TelemetryClient
 from kernel.edge.transcript import MemoryTranscript
@@ -30,6 +31,7 @@ from kernel.messages import (
     HintAnswer,
     HintRequest,
     HintsArrived,
+    KeepAnswer,
     Message,
     ModelAnswer,
     OperationFinished,
@@ -129,10 +131,17 @@ class MemoryEdges:
 
     def __post_init__(self) -> None:
         self.store = MemoryTranscript()
+        self.records = MemoryRecords()
         self.toolbox = FunctionTools(self)
         telemetry, observation = MemoryTelemetry(self), MemoryObservation(self)
         self.activities = Activities(
-            self.store, {AGENT: self.model, **self.models}, self.toolbox, observation, telemetry, lambda: self.clock()
+            self.store,
+            {AGENT: self.model, **self.models},
+            self.toolbox,
+            observation,
+            telemetry,
+            lambda: self.clock(),
+            self.records,
         )
 
     def clock(self) -> int:
@@ -168,6 +177,10 @@ class MemoryEdges:
         self.commands.append(command)
         self.events.extend(command.events)
         await self.activities.send_events(command)
+
+    async def keep_answer(self, command: KeepAnswer) -> None:
+        self.commands.append(command)
+        await self.activities.keep_answer(command)
 
     def event_types(self) -> list[str]:
         """Return the types of the events sent, in order."""

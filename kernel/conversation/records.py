@@ -1,6 +1,6 @@
 """Owns what a conversation consists of: records in the order they were written, the summary, reports of what was heard.
 
-A record's `at` is an RFC 3339 text with the offset of the place where it was said: which day it was is read from that, never
+A record's `at` is an RFC 3339 text with the offset of the place where it was said: its day is read from that, never
 from a clock of ours. (Seed 002.)
 """
 

@@ -13,7 +13,7 @@ from typing import Final
 from contract.state_block import GAP, LABELS
 from kernel.conversation.heard import find_cut
 from kernel.conversation.labels import answer_text, without_tags
-from kernel.conversation.records import ConversationError, Heard, Record, Summary, read_time
+from kernel.conversation.records import ASSISTANT, ConversationError, Heard, Record, Summary, read_time
 from kernel.conversation.words import about_line, cut_line, day_line, time_line
 from kernel.messages import Cut, Locale, Message, Role
 
@@ -41,10 +41,11 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The messages of a turn that is about to begin, and where the answer before it was cut."""
+    """The messages of a turn that is about to begin, where the answer before it was cut, and all who ever spoke."""
 
     messages: tuple[Message, ...]
     cut: Cut | None = None
+    speakers: tuple[str, ...] = ()
 
 
 def compose(given: Situation) -> Request:
@@ -56,7 +57,8 @@ def compose(given: Situation) -> Request:
     ahead = history.pop().text if history and history[-1].role == "user" else ""
     parts = (ahead, _state_block(given, cut), without_tags(given.utterance))
     said = Message("user", GAP.join(part for part in parts if part), "utterance")
-    return Request((_system(given), *history, said), cut)
+    speakers = dict.fromkeys((given.owner, ASSISTANT, *(row.source for row in given.records)))
+    return Request((_system(given), *history, said), cut, tuple(speakers))
 
 
 def _system(given: Situation) -> Message:
@@ -82,7 +84,7 @@ def _window(given: Situation) -> tuple[int, int]:
 
 def _rows(given: Situation) -> list[Record]:
     """Return the records with nothing but their text; a label may name whoever had spoken by then."""
-    sources = {given.owner}
+    sources = {given.owner, ASSISTANT}
     rows = []
     for row in given.records:
         sources.add(row.source)

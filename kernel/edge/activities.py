@@ -15,9 +15,10 @@ from temporalio.exceptions import ApplicationError
 
 from contract.events import TERMINAL_TYPES
 from kernel.drivers import Driver
-from kernel.edge import model_call, preparation, tool_call
+from kernel.edge import answering, model_call, preparation, tool_call
 from kernel.edge.histories import Histories
 from kernel.edge.observation_client import ObservationClient
+from kernel.edge.records import MemoryRecords, RecordStore
 from kernel.edge.reporting import wire_events
 from kernel.edge.retry import ModelError
 from kernel.edge.telemetry_client import TelemetryClient
@@ -27,6 +28,7 @@ from kernel.messages import (
     CloseTranscript,
     FetchHints,
     HintsArrived,
+    KeepAnswer,
     ModelAnswer,
     OperationFinished,
     PrepareRun,
@@ -58,9 +60,12 @@ class Activities:
         observation: ObservationClient,
         telemetry: TelemetryClient,
         clock_ns: Callable[[], int] = time.time_ns,
+        records: RecordStore | None = None,
     ) -> None:
-        """`drivers` are the agents a run may name; `clock_ns` returns Unix nanoseconds."""
+        """`drivers` are the agents a run may name; `clock_ns` returns Unix nanoseconds; conversations are kept in
+        `records`, without them in memory."""
         self._store = Histories(store)
+        self._records = records or MemoryRecords()
         self._drivers = drivers
         self._toolbox = toolbox
         self._observation = observation
@@ -70,7 +75,9 @@ class Activities:
     @activity.defn
     async def prepare_run(self, command: PrepareRun) -> RunPrepared:
         """Make the run's folders, tools and first messages; repeated, return what the first time found."""
-        return await _kept_alive(preparation.prepare(self._store, self._toolbox, self._clock_ns, command))
+        return await _kept_alive(
+            preparation.prepare(self._store, self._records, self._toolbox, self._clock_ns, command)
+        )
 
     @activity.defn
     async def call_model(self, command: CallModel) -> ModelAnswer:
@@ -106,6 +113,11 @@ class Activities:
         await _kept_alive(tool_call.close_transcript(self._store, command))
 
     @activity.defn
+    async def keep_answer(self, command: KeepAnswer) -> None:
+        """Write what a run of a conversation answered into its records; repeated, write nothing."""
+        await _kept_alive(answering.keep_answer(self._store, self._records, self._clock_ns, command))
+
+    @activity.defn
     async def fetch_hints(self, command: FetchHints) -> HintsArrived:
         """Ask Observation once for all activations of a boundary; every failure is an answer."""
         requested_ns = self._clock_ns()
@@ -124,13 +136,20 @@ class Activities:
         ended = not _TERMINAL.isdisjoint([event.type for event in command.events])
         if ended:
             await self._toolbox.close_run(command.run_id)
+            await self._end_run(command.run_id)
         report = await self._telemetry.send(await wire_events(self._store, command))
         if report.n_undelivered and _attempts_left():
             raise ApplicationError(preparation.safe(report.problem, ERROR_LIMIT), type="ingest_unavailable")
         if ended:
             self._store.forget(command.run_id)
-            for driver in self._drivers.values():
-                await driver.end_run(command.run_id)
+
+    async def _end_run(self, run_id: str) -> None:
+        """Let every driver go of a run; one that cannot keeps neither the others nor the report."""
+        for name, driver in self._drivers.items():
+            try:
+                await driver.end_run(run_id)
+            except Exception as error:  # noqa: BLE001 - a driver is anybody's code
+                logger.warning("the driver %s did not let go of a run: %s", name, type(error).__name__)
 
 
 def _attempts_left() -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 
 from contract.redaction import redact_value
 from contract.text import clip
+from kernel.conversation.labels import answer_text
 from kernel.core.codec import from_json
 from kernel.core.history import ProtocolViolation
 from kernel.drivers import Driver, DriverReply, ModelRequest
@@ -66,7 +67,8 @@ async def call_model(
     requested_ns = clock_ns()
     try:
         history.check()
-        reply = checked(await _ask(_driver(drivers, command.agent), request), history, request)
+        said = _without_labels(await _ask(_driver(drivers, command.agent), request), tools.catalogue)
+        reply = checked(said, history, request)
     except ProtocolViolation as error:
         failure = ModelError("protocol_violation", str(error))
         return failed_answer(failure, requested_ns, clock_ns(), ())
@@ -92,6 +94,11 @@ async def _ask(driver: Driver, request: ModelRequest) -> DriverReply:
         raise
     except Exception as error:  # noqa: BLE001 - a driver is anybody's code, and its defect ends its run alone
         raise ModelError("driver_failed", f"{type(error).__name__}: {error}") from None
+
+
+def _without_labels(reply: DriverReply, catalogue: Catalogue) -> DriverReply:
+    """Return the reply in a conversation as its text alone: nothing reads it before that, nor is it kept otherwise."""
+    return replace(reply, text=answer_text(reply.text, catalogue.speakers)) if catalogue.conversation else reply
 
 
 def _without_calls(reply: DriverReply, answer: ModelAnswer) -> tuple[DriverReply, ModelAnswer]:

@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Final
 
 from contract.stages import trigger_problem
+from kernel.conversation.checks import conversation_problems
 from kernel.core.codec import to_json
 from kernel.messages import Holdout, Limits, Member, RunSpec
 from kernel.tools.mcp_config import server_problem
@@ -41,6 +42,8 @@ def _problems(spec: RunSpec) -> Iterator[str]:
     yield from _limits_problems("limits", spec.limits)
     yield from _member_problems(spec.members)
     yield from _holdout_problems(spec.holdout)
+    if spec.conversation is not None:
+        yield from conversation_problems(spec.conversation)
     for number, trigger in enumerate(spec.switches.off):
         problem = trigger_problem(trigger)
         if problem:

@@ -7,6 +7,7 @@ from kernel.messages import (
     CloseTranscript,
     FetchHints,
     HintsArrived,
+    KeepAnswer,
     ModelAnswer,
     OperationFinished,
     PrepareRun,
@@ -34,3 +35,5 @@ class Edges(Protocol):
     async def send_events(self, command: SendEvents) -> None: ...
 
     async def close_transcript(self, command: CloseTranscript) -> None: ...
+
+    async def keep_answer(self, command: KeepAnswer) -> None: ...

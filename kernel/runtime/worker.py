@@ -14,12 +14,14 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
+from kernel.conversation.looking import record_tools
 from kernel.drivers import Driver
 from kernel.drivers.openai_chat import OpenAIChatDriver
 from kernel.drivers.outside import OutsideError, outside_drivers
 from kernel.drivers.scripted import ScriptedDriver
 from kernel.edge.activities import Activities
 from kernel.edge.observation_client import ObservationClient
+from kernel.edge.records import PostgresRecords
 from kernel.edge.telemetry_client import TelemetryClient
 from kernel.edge.transcript import PostgresTranscript
 from kernel.runtime.config import ConfigError, TemporalConfig, WorkerConfig, worker_config
@@ -56,6 +58,7 @@ async def serve(config: WorkerConfig, stop: asyncio.Event) -> None:
                 activities.run_tool,
                 activities.run_operation,
                 activities.close_transcript,
+                activities.keep_answer,
                 activities.fetch_hints,
                 activities.send_events,
             ],
@@ -95,15 +98,23 @@ async def _activities(config: WorkerConfig) -> AsyncIterator[Activities]:
     drivers = _drivers(config)
     try:
         store = await PostgresTranscript.open(config.database_url)
+        records = await PostgresRecords.open(config.database_url)
     except psycopg.Error as error:
         raise ConfigError(f"KERNEL_DATABASE_URL does not lead to a usable database: {type(error).__name__}") from None
     config.work_dir.mkdir(parents=True, exist_ok=True)
     limits = ShellLimits(wall_seconds=config.tool_seconds)
-    toolbox = Toolbox(config.work_dir, limits=limits, sessions=McpSessions(McpLimits(call_seconds=config.tool_seconds)))
+    toolbox = Toolbox(
+        config.work_dir,
+        limits=limits,
+        sessions=McpSessions(McpLimits(call_seconds=config.tool_seconds)),
+        extra=record_tools(records),
+        notes_dir=config.notes_dir,
+        time_zone=config.time_zone,
+    )
     observation = ObservationClient(config.base_url, config.api_key)
     telemetry = TelemetryClient(config.base_url, config.api_key)
     try:
-        yield Activities(store, drivers, toolbox, observation, telemetry)
+        yield Activities(store, drivers, toolbox, observation, telemetry, records=records)
     finally:
         await toolbox.close()
         for driver in drivers.values():
@@ -111,6 +122,7 @@ async def _activities(config: WorkerConfig) -> AsyncIterator[Activities]:
         await observation.close()
         await telemetry.close()
         await store.close()
+        await records.close()
         logger.info("telemetry: %s; failed searches: %d", dict(telemetry.counts), observation.n_failed)
 
 

@@ -44,11 +44,12 @@ class ToolEntry:
 @dataclass(frozen=True, slots=True)
 class Catalogue:
     """All tools of a run, and what another worker needs to go on with them: the servers behind them, and the
-    conversation whose records they look at."""
+    conversation whose records they look at, with the `speakers` whose labels an answer may have copied."""
 
     tools: tuple[ToolEntry, ...]
     servers: tuple[McpServer, ...] = ()
     conversation: str = ""
+    speakers: tuple[str, ...] = ()
 
     def find(self, name: str) -> ToolEntry | None:
         return next((tool for tool in self.tools if tool.name == name), None)
@@ -75,7 +76,7 @@ class Catalogue:
     def from_json(cls, value: Mapping[str, Any]) -> "Catalogue":
         tools = tuple(ToolEntry(**{**tool, "ok_exit_codes": tuple(tool["ok_exit_codes"])}) for tool in value["tools"])
         servers = tuple(McpServer(**{**server, "args": tuple(server["args"])}) for server in value["servers"])
-        return cls(tools, servers, value.get("conversation", ""))
+        return cls(tools, servers, value.get("conversation", ""), tuple(value.get("speakers", ())))
 
 
 def is_granted(tool: ToolEntry, grants: Sequence[str]) -> bool:
