@@ -37,7 +37,8 @@ def end(step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = 
     step.flush()
     talk = step.state.spec.conversation
     if talk is not None and answer:
-        step.do(KeepAnswer(step.state.spec.run_id, talk, answer))
+        seq = step.state.assistant_seq if status == "completed" else None
+        step.do(KeepAnswer(step.state.spec.run_id, talk, answer, seq))
     step.set(phase="finished", calls=())
     step.do(Finish(step.state.spec.run_id, status, answer, reason))
 

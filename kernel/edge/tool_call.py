@@ -123,7 +123,7 @@ def redacted(result: ToolResult) -> ToolResult:
 
 
 def reply_text(result: ToolResult) -> str:
-    """Return the reply the model reads: the output, or how the call failed, its diagnostic, its effect and its output."""
+    """Return the reply the model reads: the output; of a failure first how it failed, its diagnostic, its effect."""
     if result.status == "ok":
         text = cut_middle(result.output, REPLY_LIMIT) or "(no output)"
         return f"{text}\n[{result.note}]" if result.note else text

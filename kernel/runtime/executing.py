@@ -26,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
         DelegateFinished,
         FetchHints,
         HintsArrived,
+        KeepAnswer,
         ModelAnswer,
         ModelFailed,
         Observation,
@@ -206,6 +207,20 @@ async def close(command: CloseTranscript) -> None:
         )
     except ActivityError as error:
         workflow.logger.warning("the transcript was not closed: %s", why(error))
+
+
+async def keep(command: KeepAnswer) -> None:
+    """Write what a run of a conversation said; the run has ended as it has, whatever becomes of this."""
+    try:
+        await workflow.execute_activity(
+            "keep_answer",
+            command,
+            retry_policy=SEND_RETRY,
+            start_to_close_timeout=CLOSE_TIME,
+            heartbeat_timeout=HEARTBEAT,
+        )
+    except ActivityError as error:
+        workflow.logger.warning("the answer of a conversation was not kept: %s", why(error))
 
 
 async def stop_operation(command: StopOperation) -> None:

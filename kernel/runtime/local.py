@@ -31,6 +31,7 @@ from kernel.messages import (
     DelegateFinished,
     FetchHints,
     Finish,
+    KeepAnswer,
     ModelFailed,
     Observation,
     OperationFinished,
@@ -126,6 +127,8 @@ class LocalRun:
                     self._report(command)
                 case CloseTranscript():
                     self._last(self._close(command))
+                case KeepAnswer():
+                    self._last(self._keep(command))
                 case StartOperation():
                     self._work(command.operation_id, self._operate(command))
                 case StopOperation():
@@ -290,6 +293,12 @@ class LocalRun:
             await self._edges.close_transcript(command)
         except Exception as error:  # noqa: BLE001 - the run is over, and how it ended does not depend on this
             logger.warning("a transcript was not closed: %s", type(error).__name__)
+
+    async def _keep(self, command: KeepAnswer) -> None:
+        try:
+            await self._edges.keep_answer(command)
+        except Exception as error:  # noqa: BLE001 - the run is over, and how it ended does not depend on this
+            logger.warning("the answer of a conversation was not kept: %s", type(error).__name__)
 
     async def _operate(self, command: StartOperation) -> Observation:
         try:

@@ -26,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
         ContinueAsNew,
         Finish,
         HintsArrived,
+        KeepAnswer,
         ModelReplied,
         Observation,
         OperationFinished,
@@ -49,7 +50,7 @@ from kernel.core.people import BY_LIMIT, NOTE_LIMIT, TEXT_LIMIT
 from kernel.core.state import RunState
 from kernel.core.transitions import IllegalObservation
 from kernel.runtime.acting import fitting, guard, why
-from kernel.runtime.executing import close, deliver, execute, hand_over, start_operation, stop_operation
+from kernel.runtime.executing import close, deliver, execute, hand_over, keep, start_operation, stop_operation
 
 LAST_SEND_SECONDS: Final = 10.0  # how long a workflow run waits for its last events before it hands them over
 
@@ -171,6 +172,8 @@ class AgentRun:
                         self._reports.append((asyncio.create_task(deliver(part)), part))
                 case CloseTranscript():
                     self._lasting.append(asyncio.create_task(close(command)))
+                case KeepAnswer():
+                    self._lasting.append(asyncio.create_task(keep(command)))
                 case StopOperation():
                     self._lasting.append(asyncio.create_task(self._stop_operation(command)))
                 case StartOperation():

@@ -133,7 +133,7 @@ def test_what_waits_when_the_run_ends_is_reported() -> None:
         ({"activations_per_run": 2}, ["shell", "sql", "shell"], "run_cap", 2),
         ({"activations_per_tool": 2}, ["shell", "shell", "shell"], "tool_cap", 2),
         ({"tokens_per_run": 0}, ["shell"], "budget_spent", 0),
-        ({"max_turns": 2}, ["shell"], "final_turn", 2),
+        ({"max_turns": 1}, ["shell"], "final_turn", 1),
     ],
 )
 def test_limits_of_the_run(limits: dict[str, int], turns: list[str], reason: str, limit: int) -> None:
@@ -429,6 +429,7 @@ def test_placed_and_never_sent_is_dropped(end: str) -> None:
         for _ in range(2):
             run.reply("sql")
             run.finish("c1")
+        run.reply()
     assert stages(run) == [("selected", None), ("dropped", "run_ended")]
     assert run.reported()[-1].type == f"run.{end}"
 

@@ -384,12 +384,12 @@ async def test_switches(switches: Switches, searched: list[str], skipped: list[s
 
 
 async def test_last_turn_searches_nothing_and_the_limit_has_its_own_end() -> None:
-    """Before the last request no search is made; past it the run ends as limit_reached, once."""
+    """Before the last request no search is made; after it the run ends as limit_reached, once."""
     edges = MemoryEdges(ScriptedModel(*[[call("shell", n=n)] for n in range(9)]), {"shell": fails("error {n} b c")})
     result = await LocalRun(edges, clock_ns=edges.clock).run(replace(SPEC, limits=Limits(max_turns=2)))
     assert result.status == "limit_reached"
-    assert len(edges.model.requests) == 2
-    assert skips(edges)[0] == "final_turn"
+    assert len(edges.model.requests) == 3
+    assert skips(edges) == ["final_turn"]
     assert sum(kind in ("run.completed", "run.limit_reached", "run.failed") for kind in edges.event_types()) == 1
 
 

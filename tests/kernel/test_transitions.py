@@ -116,7 +116,7 @@ def test_every_edge_of_the_table_that_ends_a_turn_can_be_taken() -> None:
         ("searching", Limits(), True),
         ("calling", Limits(), False),
         ("continuing", Limits(turns_per_workflow=1), False),
-        ("finished", Limits(max_turns=1), False),
+        ("finished", Limits(max_turns=1, at_limit="fail"), False),
     ):
         run = CoreRun(replace(SPEC, limits=limits))
         run.reply("shell")
