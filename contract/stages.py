@@ -141,6 +141,7 @@ TURN_FAILURES: Final[Words] = {
     "step_limit_exceeded": "all tool rounds were used and no last request was wanted",
     "time_limit_exceeded": "the time of the run was over and no last request was wanted",
     "token_limit_exceeded": "the tokens of the run were spent and no last request was wanted",
+    "declared_failure": "the agent said that it cannot do it",
     "driver_failed": "the driver broke",
     "runtime_failed": "the runtime broke",
 }

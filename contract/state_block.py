@@ -92,13 +92,13 @@ def date_line(locale: str, month: int, day: int, weekday: int) -> str:
 def split_user_text(text: str) -> tuple[TextPiece, ...]:
     """Return the pieces of a user message in order; together they are `text`.
 
-    A date line is one that opens the message or stands after an empty line. The block is the first header line with a
-    time line right after it, and ends with the first line that has none of its labels, so with an empty one. What a
-    person says may look like either: the pieces are a reading aid, and no proof of who wrote them.
+    A date line has a line to itself, outside of the block. The block is the first header line with a time line right
+    after it, and ends with the first line that has none of its labels, so with an empty one. What a person says may
+    look like either: the pieces are a reading aid, and no proof of who wrote them.
     """
-    pieces: list[TextPiece] = []
+    pieces: list[tuple[PieceKind, list[str]]] = []
     labels: Labels | None = None
-    has_block = is_after_gap = False
+    has_block = False
     lines = text.splitlines(keepends=True)
     for index, line in enumerate(lines):
         kind: PieceKind = "text"
@@ -107,11 +107,13 @@ def split_user_text(text: str) -> tuple[TextPiece, ...]:
         elif labels is not None:
             kind = _kind_in_block(line, labels)
             labels = None if kind == "text" else labels
-        if kind == "text" and (is_after_gap or index == 0) and DATE_LINE.fullmatch(line.rstrip("\r\n")):
+        if kind == "text" and DATE_LINE.fullmatch(line.rstrip("\r\n")):
             kind = "date"
-        is_after_gap = not line.strip()
-        _add(pieces, kind, line)
-    return tuple(pieces)
+        if kind == "text" and pieces and pieces[-1][0] == "text":
+            pieces[-1][1].append(line)
+        else:
+            pieces.append((kind, [line]))
+    return tuple(TextPiece(kind, "".join(parts)) for kind, parts in pieces)
 
 
 def _opens_block(lines: list[str], index: int) -> Labels | None:
@@ -130,13 +132,6 @@ def _line_labels(labels: Labels) -> Iterator[tuple[PieceKind, str]]:
     yield "cut", labels.cut
     yield "pending", labels.pending
     yield "running", labels.running
-
-
-def _add(pieces: list[TextPiece], kind: PieceKind, line: str) -> None:
-    if kind == "text" and pieces and pieces[-1].kind == "text":
-        pieces[-1] = TextPiece("text", pieces[-1].text + line)
-    else:
-        pieces.append(TextPiece(kind, line))
 
 
 def _date_pattern(labels: Labels) -> str:

@@ -24,7 +24,8 @@ ENDS: Final = {name: kind for kind, (_, enders) in PAIRS.items() for name in end
 ACTIVATION_PREFIXES: Final = ("activation.", "hint.")
 PLAN: Final = "plan.updated"
 AWAITING: Final = "await_operation"  # a tool that names the operation it waits for in its arguments
-OF_CALLS: Final = ("operation", "approval", "human", "delegate", PLAN)  # kinds of rows that come of a call
+RECEIPT: Final = "time.receipt"
+OF_CALLS: Final = ("operation", "approval", "human", "delegate", PLAN, RECEIPT)  # kinds of rows that come of a call
 TURN_FRAME: Final = ("turn.started", "turn.completed")  # told by the turn's heading, not by rows of their own
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from contract.events import TERMINAL_TYPES
+from debugger.queries.envelope_words import ENVELOPE_WORDS
 from debugger.queries.grouping import PLAN, Group
 from debugger.queries.path_words import (
     about_operation,
@@ -15,7 +15,7 @@ from debugger.queries.path_words import (
 )
 from debugger.queries.pieces import Piece, arguments_gist, counted, diagnostic_gist, one_line, plural, said
 from debugger.queries.span_words import log_row, span_row
-from debugger.queries.words import STATE_OF_STATUS, Words, data_of, ending_words, open_words
+from debugger.queries.words import Words, data_of, ending_words, open_words
 from ingest.journal import JournalEvent
 
 HINT_ORIGINS: Final = ("hints", "priming")
@@ -34,6 +34,8 @@ def _model(group: Group) -> Words:
     size = _request_size(asked)
     if size:
         pieces.append(Piece(size, "keep"))
+    if asked.get("finale") is True:
+        pieces.append(Piece("last request, without tools", "warn keep"))
     new = [message for message in asked.get("new_messages") or [] if isinstance(message, dict)]
     n_blocks = sum(message.get("origin") in HINT_ORIGINS for message in new)
     if n_blocks:
@@ -46,6 +48,8 @@ def _model(group: Group) -> Words:
     n_calls, text = counted(answered, "n_calls"), said(answered, "text")
     if n_calls:
         pieces.append(Piece(f"→ {plural(n_calls, 'call')}", "soft keep"))
+    if n_dropped := counted(answered, "n_dropped"):
+        pieces.append(Piece(f"{plural(n_dropped, 'call')} dropped, not executed", "warn keep"))
     if text:
         pieces.append(Piece(f"“{one_line(text)}”", "quiet"))
     return Words(tuple(pieces), "model")
@@ -104,20 +108,6 @@ def _started(group: Group) -> Words:
     return Words(tuple(pieces))
 
 
-def _terminal(group: Group) -> Words:
-    event = group.events[0]
-    status = TERMINAL_TYPES[event.type]
-    state = STATE_OF_STATUS.get(status, "plain")
-    why = said(event.data, "error") or said(event.data, "reason") or said(event.data, "limit")
-    answer = said(event.data, "answer")
-    pieces = [Piece("Run", "b"), Piece(status.replace("_", " "), state)]
-    if why:
-        pieces.append(Piece(one_line(why), "soft"))
-    if answer and not why:
-        pieces.append(Piece(f"“{one_line(answer)}”", "quiet"))
-    return Words(tuple(pieces), state)
-
-
 def _outcome(group: Group) -> Words:
     data = group.events[0].data
     success = data.get("success")
@@ -147,5 +137,5 @@ WORDS_OF: Final[dict[str, Callable[[Group], Words]]] = {
     "run.started": _started,
     "run.outcome": _outcome,
     "log": log_row,
-    **dict.fromkeys(TERMINAL_TYPES, _terminal),
+    **ENVELOPE_WORDS,
 }

@@ -105,7 +105,7 @@ def build_header(
         status=status,
         meaning=stages.RUN_STATUSES.get(status, status),
         state=STATE_OF_STATUS.get(status, "plain"),
-        reason=summary.status_reason if summary else "",
+        reason=stages.RUN_LIMITS.get(summary.status_reason, summary.status_reason) if summary else "",
         agent=summary.agent if summary else "",
         model=summary.model if summary else "",
         started_at=moment(timeline.axis.start_ns) or registry.first_received_at,

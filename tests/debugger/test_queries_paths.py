@@ -304,6 +304,70 @@ def test_a_call_id_used_again_leads_to_the_later_call() -> None:
     ]
 
 
+# ---- the envelope: limits, asks, failed turns, receipts, cut answers -------------------------------------------------
+
+SAFE = {"kind": "safe_completion", "detail": "8 tool rounds are spent"}
+RECEIPT = {"utc": "2026-11-30T03:00:00Z", "zoned": "2026-11-30T11:00:00+08:00", "zone": "Asia/Shanghai", "unix": 1}
+ESCALATED = {"reason": "needs a key", "reviewer": "owner", "n_denied": 2}
+LIMITED = {"limit": "tool_rounds", "reason": "8 of 8", "answer": "Two of three are done."}
+FAILED = {"code": "tool_unavailable", "source": "envelope", "error": "no such tool"}
+
+
+@pytest.mark.parametrize(
+    ("told", "state", "text"),
+    [
+        (("thinking", {**SAFE, "limit": "tool_rounds", "n_receipts": 8}), "warn",
+         "Safe completion all tool rounds the run may have are used 8 results recorded "
+         "one last request without tools follows"),
+        (("thinking", {**SAFE, "n_receipts": 0}), "warn",
+         "Safe completion 8 tool rounds are spent no result is recorded one last request without tools follows"),
+        (("thinking", {"kind": "own_step", "detail": "looks again"}), "plain", "Thinking own step looks again"),
+        (("time.receipt", RECEIPT), "ok",
+         "Time receipt 2026-11-30T03:00:00Z 2026-11-30T11:00:00+08:00 Asia/Shanghai"),
+        (("time.receipt", {"unix": 1}), "ok", "Time receipt 1 s since 1970"),
+        (("time.receipt", {}), "plain", "Time receipt no time was reported"),
+        (("run.escalated", ESCALATED), "warn", "Run escalated to owner needs a key 2 calls after the ask denied"),
+        (("run.escalated", {"reason": "why", "n_denied": 0}), "warn", "Run escalated why"),
+        (("run.limit_reached", LIMITED), "warn",
+         "Run limit reached all tool rounds the run may have are used “Two of three are done.”"),
+        (("run.limit_reached", {"limit": "max_cost"}), "warn", "Run limit reached max cost"),
+        (("run.completed", {"answer": "Done."}), "ok", "Run completed “Done.”"),
+        (("turn.failed", FAILED), "bad",
+         "Turn failed it ended in an ask that was not offered to this agent tool_unavailable "
+         "found by the envelope, from outside no such tool"),
+        (("turn.failed", {"code": "odd_code", "error": "it broke"}), "bad", "Turn failed it broke odd_code"),
+        (("turn.failed", {}), "bad", "Turn failed no reason was reported"),
+        (("answer.cut", {"heard": "prefix", "prefix": "The bu"}), "plain", "The answer before was cut after “The bu”"),
+        (("answer.cut", {"heard": "nothing"}), "plain",
+         "The answer before was cut before any word of it was heard"),
+        (("answer.cut", {}), "plain", "The answer before was cut how much of it was heard is not known"),
+        (("answer.heard", {"prefix": "The build"}), "plain", "Answer heard up to “The build”"),
+    ],
+)  # fmt: skip
+def test_the_envelope_speaks_in_words(told: tuple[str, dict[str, Any]], state: str, text: str) -> None:
+    """Limits, asks, codes and receipts are told as people say them; a word that is not known stays as it is."""
+    kind, data = told
+    row = of_kind(kind, (kind, {"data": data}))
+    assert (row.state, row.text) == (state, text)
+
+
+def test_the_last_request_says_that_it_has_no_tools() -> None:
+    """Its row names it, and how many calls of its reply nobody executes."""
+    asked: Told = ("model.requested", {"data": {"n_messages": 3, "finale": True}})
+    answered_: Told = ("model.completed", {"caused_by": "r-1:1", "data": {"n_dropped": 2, "text": "Done."}})
+    assert of_kind("model", asked, answered_).text == (
+        "Model 3 messages last request, without tools 2 calls dropped, not executed “Done.”"
+    )
+
+
+def test_a_time_receipt_stands_under_the_call_that_took_it() -> None:
+    """A reading of the clock is what a call gave."""
+    call: Told = ("tool.requested", {"call_id": "c1", "tool": "magic_brush"})
+    receipt: Told = ("time.receipt", {"call_id": "c1", "tool": "magic_brush", "data": RECEIPT})
+    rows = rows_of(call, receipt, ("tool.completed", {"call_id": "c1", "tool": "magic_brush"}))
+    assert [(row.kind, row.is_child) for row in rows] == [("tool", False), ("time.receipt", True)]
+
+
 # ---- following a run -------------------------------------------------------------------------------------------------
 
 
