@@ -24,7 +24,7 @@ from kernel.tools.note_names import name_parts
 NOTE_BYTES: Final = 64 * 1024  # of one note
 FOLDER_BYTES: Final = 16 * 1024 * 1024  # of all notes together
 FOLDER_NOTES: Final = 1_000  # notes and folders
-LOCK_SECONDS: Final = 5.0  # how long another writer is waited for
+LOCK_SECONDS: Final = 5.0
 LOCK_PAUSE: Final = 0.01
 TEMPORARY: Final = ".part-"  # no note's name begins with a dot
 
@@ -55,8 +55,10 @@ class Written:
 class NotesFolder:
     """The notes below `root`, which is made when something is written first."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, lock_seconds: float = LOCK_SECONDS) -> None:
+        """`lock_seconds` is how long another writer is waited for."""
         self.root = root
+        self._lock_seconds = lock_seconds
 
     def list(self, path: str = "") -> list[NoteEntry]:
         """Return what stands in the folder `path` (empty: the notes folder itself) by name. Raises NoteError."""
@@ -130,10 +132,10 @@ class NotesFolder:
         """Yield the root while no other writer, of whatever process, is at work."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._folder(()) as root:
-            deadline = time.monotonic() + LOCK_SECONDS
+            deadline = time.monotonic() + self._lock_seconds
             while not _lock(root):
                 if time.monotonic() > deadline:
-                    raise NoteError("busy", f"another run has been writing notes for {LOCK_SECONDS:g} s: try again")
+                    raise NoteError("busy", f"others have been writing for {self._lock_seconds:g} s: try again")
                 time.sleep(LOCK_PAUSE)
             yield root
 
