@@ -7,6 +7,7 @@ what is called after it is denied and counted; neither reaches the core. (Seed 0
 import asyncio
 import hmac
 import json
+import logging
 import secrets
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -29,6 +30,9 @@ STOP: Final = ToolAnswer(
 PENDING: Final = ToolAnswer(
     "denied", "escalation_pending", "A person was asked to decide, so this run ends. Nothing was executed. Stop now."
 )
+
+# It tells of every start and end, which are one of each a turn.
+logging.getLogger("mcp.server.streamable_http_manager").setLevel(logging.WARNING)
 
 
 class AskedTurn:
@@ -60,7 +64,7 @@ async def bridge(turn: Turn, calls: AskedTurn) -> AsyncIterator[tuple[str, str]]
     app = _OnlyWith(token, _server(turn, calls).streamable_http_app(streamable_http_path=PATH, stateless_http=True))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=GOODBYE_SECONDS
+            app, log_config=None, log_level="warning", access_log=False, timeout_graceful_shutdown=GOODBYE_SECONDS
         )
         server = _TurnServer(config)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
