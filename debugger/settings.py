@@ -209,6 +209,9 @@ FOLD_SWEEP_SECONDS = env_int("FOLD_SWEEP_SECONDS", 10, 1)  # seconds between loo
 RETENTION_SECONDS = env_int("RETENTION_SECONDS", 3_600, 1)  # seconds between looks for days that are over
 DELETION_SECONDS = env_int("DELETION_SECONDS", 60, 1)  # seconds between looks for deletions to go on with
 
+# Conformance.
+CONFORMANCE_REPORT = Path(env_str("CONFORMANCE_REPORT") or VAR_DIR / "conformance.json")  # what its page shows
+
 # Operations.
 METRICS_TOKEN = env_str("METRICS_TOKEN")  # bearer token of /metrics; without one it is for this machine only
 READY_SECONDS = env_int("READY_SECONDS", 2, 1)  # seconds /readyz waits for each part

@@ -19,6 +19,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
+from debugger.grants import Ask, Choice, decide
 from ingest.accept import accept_events
 from ingest.authentication import SCOPES, create_key
 from ingest.models import ApiKey, Project
@@ -50,7 +51,12 @@ SHARED_IDS: Final[dict[str, Any]] = {
     "key_id": HIDDEN_KEY,
     "knowledge_id": HINT,
 }
-OF_NO_PROJECT: Final = {"token": "a-token-that-was-never-made", "rest": "no/such/address"}
+OF_NO_PROJECT: Final = {
+    "token": "a-token-that-was-never-made",
+    "rest": "no/such/address",
+    "condition": "a-condition",
+    "column": "a-column",
+}
 
 # name -> why it is answered without a key and without signing in
 OPEN: Final = {
@@ -223,7 +229,11 @@ def make_other() -> Project:
         to.add("run.started", {"task": f"{TEXT} task", "agent": "zqxid-agent"}, parent_run_id=run_id, team_root=run_id)
         to.add("tool.failed", {"detail": TEXT}, tool="zqxid-tool", call_id="c1", knowledge_id="zqxid-item")
         to.add("span", {"name": TEXT, "attributes": {"a": TEXT}})
+        asked = to.add("run.escalated", {"reason": TEXT, "reviewer": TEXT}, task_id="zqxid-task")
         send(other, to.events)
+        if run_id == SHARED_RUN:  # the other one stays open
+            granted = Choice("granted", ("zqxid-tool",), TEXT)
+            decide(other, Ask(f"{run_id}-more", asked, "zqxid-task", ""), granted, TEXT)
     accept_events(other.pk, [{"event_id": "zqxid-bad", "run_id": HIDDEN_RUN}], api_key_id=HIDDEN_KEY)
     late = {**typical_run(HIDDEN_RUN)[0], "data": {"task": TEXT}}
     accept_events(other.pk, [late], api_key_id=HIDDEN_KEY)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from contract.redaction import redact
+from contract.redaction_rules import ExtraRules
 from debugger.access import GuardedRun
 from debugger.kernel_client import Ask
 from debugger.queries.event_detail import REORDERING, pretty
@@ -90,9 +91,12 @@ def _events(run: GuardedRun, types: Iterable[str], asks: Iterable[Ask]) -> list[
     return list(found.filter(type__in=list(types), call_id__in=call_ids).order_by("arrival"))
 
 
-def read_written(raw: str, name: str, limit: int, *, is_required: bool = False) -> Written:
+def read_written(
+    raw: str, name: str, limit: int, *, is_required: bool = False, rules: ExtraRules | None = None
+) -> Written:
     """Return a person's text without its secrets; they go before it is sent, because a run's history keeps all it got.
 
+    `rules` are the project's own patterns of secrets.
     The limit holds for what was written and for what is sent: a removed secret leaves a longer word in its place.
     """
     raw = raw.replace("\r\n", "\n")
@@ -101,7 +105,7 @@ def read_written(raw: str, name: str, limit: int, *, is_required: bool = False) 
         return Written(raw, "", error=f"{name}: nothing is written yet. Write something.")
     if len(text) > limit:
         return Written(raw, "", error=_too_long(name, "has", len(text), limit))
-    clean, n_removed = redact(text)
+    clean, n_removed = redact(text, rules)
     if len(clean) > limit:
         return Written(raw, "", n_removed, _too_long(name, "without its secrets has", len(clean), limit))
     return Written(raw, clean, n_removed)

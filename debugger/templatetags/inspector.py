@@ -5,14 +5,17 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from django import template
+from django.db import DatabaseError
 from django.template import Context
 from django.template.defaultfilters import stringfilter
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from debugger.access import projects_for
+from debugger.queries.escalations import NAV_MOST, n_open
 from debugger.queries.pieces import Piece
 from debugger.queries.rows import NS
+from ingest.models import Project
 
 register = template.Library()
 
@@ -128,6 +131,22 @@ def _code_part(part: str, index: int, n_parts: int) -> SafeString:
     if index % 2 == 0:
         return format_html("{}", part)
     return format_html("`{}", part) if is_open else format_html("<code>{}</code>", part)
+
+
+@register.simple_tag
+def open_escalations(project: Project) -> SafeString | str:
+    """Return the count of escalations that nobody has decided, nothing when there are none. One query.
+
+    A database that refuses leaves it unknown: what the page is about is told by the page.
+    """
+    try:
+        number = n_open(project.pk)
+    except DatabaseError:
+        return format_html(' <span class="n" title="could not be counted">{}</span>', "?")
+    if not number:
+        return ""
+    shown = f"{number}" if number <= NAV_MOST else f"{NAV_MOST}+"
+    return format_html(' <span class="n" title="not decided yet">{}</span>', shown)
 
 
 @register.inclusion_tag("_account.html", takes_context=True)

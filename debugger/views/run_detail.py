@@ -12,6 +12,7 @@ from django_htmx.http import HTMX_STOP_POLLING, trigger_client_event
 
 from debugger.access import GuardedRun, get_run_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest
+from debugger.queries.escalations import escalation_of
 from debugger.queries.live import Cursor, Shown, Window, changes_since, cut_window, start_of_event
 from debugger.queries.loading import Loaded, load
 from debugger.queries.run_header import build_header, strip_segments
@@ -88,6 +89,7 @@ def _context(loaded: Loaded, shown: Shown) -> dict[str, Any]:
         "project": run.project,
         "run_id": run.registry.run_id,
         "header": header,
+        "escalation": escalation_of(run, loaded.events),
         "timeline": timeline,
         "window": window,
         "strip": strip_segments(timeline.rows),

@@ -3,7 +3,9 @@
 from django.urls import URLPattern, path
 
 from debugger.views import (
+    conformance,
     driving,
+    escalations,
     event_detail,
     keys,
     knowledge_edit,
@@ -26,6 +28,8 @@ urlpatterns: list[URLPattern] = [
     path("readyz", probes.readyz, name="readyz"),
     path("metrics", probes.metrics, name="metrics"),
     path("", sign_in.home, name="home"),
+    path("conformance/", conformance.conformance, name="conformance"),
+    path("conformance/<id:condition>/<id:column>/", conformance.conformance, name="conformance-cell"),
     path("sign-in/", sign_in.explain, name="sign-in"),
     path("sign-in/<str:token>/", sign_in.use_link, name="sign-in-link"),
     path("sign-out/", sign_in.sign_out, name="sign-out"),
@@ -59,6 +63,8 @@ urlpatterns: list[URLPattern] = [
     path(
         "<slug:project>/knowledge/items/<id:knowledge_id>/change/", knowledge_item.change_item, name="knowledge-change"
     ),
+    path("<slug:project>/escalations/", escalations.escalation_list, name="escalation-list"),
+    path("<slug:project>/escalations/<id:run_id>/", escalations.escalation, name="escalation"),
     path("<slug:project>/operations/", operations.operations, name="operations"),
     path("<slug:project>/settings/", project_settings.project_settings, name="project-settings"),
     path("<slug:project>/settings/retention/", project_settings.set_retention, name="project-retention"),

@@ -56,6 +56,7 @@ PAGES = {
     "event-data": ["alpha", "r-42", "r-42:5"],
     "keys": ["alpha"],
     "operations": ["alpha"],
+    "escalation-list": ["alpha"],
     "project-settings": ["alpha"],
 }
 UNKNOWN = {
@@ -68,6 +69,7 @@ UNKNOWN = {
     "event-data": ["alpha", "r-42", "r-42:999"],
     "keys": ["nowhere"],
     "operations": ["nowhere"],
+    "escalation-list": ["nowhere"],
     "project-settings": ["nowhere"],
 }
 FRAGMENTS = ("run-list", "run-list-rows", "run-rows", "why", "event-detail")

@@ -1,0 +1,184 @@
+"""The escalations of a project: runs that ended in an ask for a person, and what was decided of them.
+
+Which runs those are is what the fold derived; what was asked, and of whom, stands in the event that ended the run.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+from django.db import connection
+from django.db.models import Exists, OuterRef
+
+from debugger.access import GuardedRun
+from debugger.models import EscalationDecision
+from debugger.queries.event_detail import REORDERING
+from debugger.queries.pieces import counted, one_line, said
+from debugger.queries.runs import COUNTED, PAGE, TASK_SHOWN, moment
+from ingest.journal import JournalEvent
+from ingest.models import Event, Run
+from knowledge.run_filters import RunFilter, filter_runs, page_of
+
+ESCALATED: Final = "escalated"
+EVENT_TYPE: Final = "run.escalated"
+SHOWN: Final = {"open": "open", "decided": "decided", "all": "all"}
+NAV_MOST: Final = 99  # open ones counted beside the page's name; beyond it "99+"
+REASON_SHOWN: Final = 300  # code points of a reason in the list
+TEXT_SHOWN: Final = 4_000
+TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")  # what model providers accept
+REFUSED_READ: Final = 1_000  # refused calls looked at for names to propose
+
+# Each run's end is looked for from its last event back: it is among the last, and no run is read as a whole.
+LAST_ENDS: Final = """
+SELECT given.run_id, ended.event_id, ended.task_id, ended.actor_id, ended.occurred_ns, ended.data
+FROM unnest(%s::text[], %s::date[]) AS given(run_id, run_day)
+CROSS JOIN LATERAL (
+    SELECT event_id, task_id, actor_id, occurred_ns, data FROM ingest_event
+    WHERE project_id = %s AND run_day = given.run_day AND run_id = given.run_id AND type = %s
+    ORDER BY arrival DESC LIMIT 1
+) ended
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the run's last event says: who is asked for what, and for whom a grant would hold.
+
+    `n_denied` counts the calls after the ask, None when it is not told; `at` is None for a clock that cannot be.
+    """
+
+    event_id: str
+    reason: str
+    reviewer: str
+    n_denied: int | None
+    at: datetime | None
+    task_id: str
+    actor_id: str
+
+    @property
+    def holds_for(self) -> str:
+        """For which runs a grant would hold, in words; "" when no later run could fit."""
+        if self.task_id:
+            return f"task {self.task_id}"
+        return f"actor {self.actor_id}, where they name no task" if self.actor_id else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Escalation:
+    """One escalated run. `asked` is None when its event is no longer kept; `decision` is None while it is open."""
+
+    run_id: str
+    task: str
+    agent: str
+    first_seen: datetime
+    asked: Asked | None
+    decision: EscalationDecision | None
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationList:
+    """One page. `n_matching` is None beyond COUNTED."""
+
+    lines: tuple[Escalation, ...]
+    next: str | None
+    n_matching: int | None
+
+
+def list_escalations(project_id: int, show: str, cursor: str = "") -> EscalationList:
+    """Return one page of the escalated runs, newest first; `show` is a word of SHOWN. Four queries at most.
+
+    Raises IngestError for a cursor that is none of ours.
+    """
+    runs = filter_runs(project_id, RunFilter(status=ESCALATED))
+    decided = Exists(EscalationDecision.objects.filter(project_id=project_id, run_id=OuterRef("run_id")))
+    if show != "all":
+        runs = runs.filter(decided if show == "decided" else ~decided)
+    page = page_of(runs, cursor, PAGE)
+    n_matching = len(page.rows) if not cursor and page.next is None else runs.order_by()[: COUNTED + 1].count()
+    asked = _ends_of(project_id, page.rows)
+    decisions = _decisions_of(project_id, [run.run_id for run in page.rows])
+    lines = tuple(_line(run, asked.get(run.run_id), decisions.get(run.run_id)) for run in page.rows)
+    return EscalationList(lines, page.next, n_matching if n_matching <= COUNTED else None)
+
+
+def n_open(project_id: int) -> int:
+    """Return how many escalations nobody has decided, counted up to one more than NAV_MOST. One query."""
+    decided = Exists(EscalationDecision.objects.filter(project_id=project_id, run_id=OuterRef("run_id")))
+    runs = filter_runs(project_id, RunFilter(status=ESCALATED)).filter(~decided)
+    return runs.order_by().values("run_id")[: NAV_MOST + 1].count()
+
+
+def _line(run: Run, asked: Asked | None, decision: EscalationDecision | None) -> Escalation:
+    derived: Any = run
+    task = one_line(visible(derived.task or ""), TASK_SHOWN)
+    return Escalation(run.run_id, task, derived.agent or "", run.first_received_at, asked, decision)
+
+
+def _ends_of(project_id: int, runs: Sequence[Run]) -> dict[str, Asked]:
+    if not runs:
+        return {}
+    with connection.cursor() as cursor:
+        given = [run.run_id for run in runs], [run.run_day for run in runs]
+        cursor.execute(LAST_ENDS, [*given, project_id, EVENT_TYPE])
+        return {row[0]: read_asked(*row[1:5], orjson.loads(row[5])) for row in cursor.fetchall()}
+
+
+def _decisions_of(project_id: int, run_ids: Sequence[str]) -> dict[str, EscalationDecision]:
+    if not run_ids:
+        return {}
+    found = EscalationDecision.objects.filter(project_id=project_id, run_id__in=run_ids)
+    return {decision.run_id: decision for decision in found}
+
+
+def escalation_of(run: GuardedRun, events: Sequence[JournalEvent] | None = None) -> Escalation | None:
+    """Return the escalation a run ended in, None when it did not. One query for a run that did; two without `events`.
+
+    A run that was not folded yet has not ended for this.
+    """
+    summary = run.summary
+    if summary is None or summary.status != ESCALATED:
+        return None
+    project_id, registry = run.project.pk, run.registry
+    if events is None:
+        asked = _ends_of(project_id, [registry]).get(registry.run_id)
+    else:
+        ends = [event for event in events if event.type == EVENT_TYPE]
+        last = max(ends, key=lambda event: event.arrival, default=None)
+        asked = read_asked(last.event_id, last.task_id, last.actor_id, last.occurred_ns, last.data) if last else None
+    decision = _decisions_of(project_id, [registry.run_id]).get(registry.run_id)
+    task = visible(summary.task)[:TEXT_SHOWN]
+    return Escalation(registry.run_id, task, summary.agent, registry.first_received_at, asked, decision)
+
+
+def read_asked(
+    event_id: str, task_id: str | None, actor_id: str | None, occurred_ns: int, data: Mapping[str, Any]
+) -> Asked:
+    """Return what an event of EVENT_TYPE says. Pure; a sender's field of another type counts as absent."""
+    return Asked(
+        event_id=event_id,
+        reason=visible(said(data, "reason"))[:TEXT_SHOWN],
+        reviewer=visible(said(data, "reviewer")),
+        n_denied=counted(data, "n_denied"),
+        at=moment(occurred_ns),
+        task_id=task_id or "",
+        actor_id=actor_id or "",
+    )
+
+
+def refused_names(run: GuardedRun) -> tuple[str, ...]:
+    """Return the tools that the run called and was not offered, those that can be granted. One query."""
+    registry = run.registry
+    refused = Event.objects.filter(
+        project_id=run.project.pk, run_day=registry.run_day, run_id=registry.run_id, type="tool.blocked"
+    )
+    rows = refused.values_list("tool", "data")[:REFUSED_READ]
+    names = {tool for tool, data in rows if said(data, "code") == "tool_unavailable"}
+    return tuple(sorted(name for name in names if name and TOOL_NAME.fullmatch(name)))
+
+
+def visible(text: str) -> str:
+    """Return a text whose lines read in the order they are written: a person decides by what stands here."""
+    return REORDERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
