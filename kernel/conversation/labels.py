@@ -1,8 +1,9 @@
 """Decides which characters of a row are its text: retired envelope tags and labels that an answer copied are not.
 
 A label is `[time] source:`, which earlier requests put ahead of every row and models copied into their answers. At the
-start of an answer a bracketed time goes with or without a source, as often as it stands there; at the start of a later
-line only the whole label of a known source goes. Everything else stays, a time inside a line or at the end as well.
+start of an answer a bracketed time goes, and with it a source that is known or is written as one (small letters, digits,
+`_`, `-`), as often as they stand there; at the start of a later line only the whole label of a known source goes.
+Everything else stays, a time inside a line or at the end as well.
 (Seed 002.)
 """
 
@@ -15,6 +16,7 @@ from kernel.conversation.records import LOCAL_TIME, OFFSET, time_problem
 TAG: Final = re.compile(r"</?(?:voice|document)[ \t]*>")
 OPENING: Final = re.compile(rf"\s*\[({LOCAL_TIME})({OFFSET})?\][ \t]*", re.ASCII)
 SOURCE: Final = re.compile(r"([^\s:\[\]]{1,200}):[ \t]*")
+LIKE_A_SOURCE: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 def without_tags(text: str) -> str:
@@ -29,10 +31,12 @@ def answer_text(text: str, sources: Collection[str]) -> str:
 
 
 def _without_opening(text: str, sources: Collection[str]) -> str:
-    """Return the text without the bracketed times at its start, and without known sources behind them."""
+    """Return the text without the bracketed times at its start, and without the sources behind them."""
     place = 0
     while (stop := _time_end(text, place)) is not None:
-        place = _source_end(text, stop, sources) or stop
+        found = SOURCE.match(text, stop)
+        has_source = found is not None and (found[1] in sources or LIKE_A_SOURCE.fullmatch(found[1]))
+        place = found.end() if found is not None and has_source else stop
     return text[place:]
 
 
