@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
@@ -95,7 +95,7 @@ async def connect(config: TemporalConfig, stop: asyncio.Event) -> Client | None:
 @asynccontextmanager
 async def _activities(config: WorkerConfig) -> AsyncIterator[Activities]:
     """Open what the activities need and close it in the end."""
-    drivers = _drivers(config)
+    drivers = drivers_of(config)
     try:
         store = await PostgresTranscript.open(config.database_url)
         records = await PostgresRecords.open(config.database_url)
@@ -117,8 +117,7 @@ async def _activities(config: WorkerConfig) -> AsyncIterator[Activities]:
         yield Activities(store, drivers, toolbox, observation, telemetry, records=records)
     finally:
         await toolbox.close()
-        for driver in drivers.values():
-            await driver.close()
+        await _close(drivers)
         await observation.close()
         await telemetry.close()
         await store.close()
@@ -126,7 +125,7 @@ async def _activities(config: WorkerConfig) -> AsyncIterator[Activities]:
         logger.info("telemetry: %s; failed searches: %d", dict(telemetry.counts), observation.n_failed)
 
 
-def _drivers(config: WorkerConfig) -> dict[str, Driver]:
+def drivers_of(config: WorkerConfig) -> dict[str, Driver]:
     """Return the agents a run may name: the kernel's own, where the one that needs a key is there when a key or an
     address is, and those from outside. Raises ConfigError when one of these cannot be used."""
     drivers: dict[str, Driver] = {"scripted": ScriptedDriver()}
@@ -137,6 +136,15 @@ def _drivers(config: WorkerConfig) -> dict[str, Driver]:
         return drivers | outside_drivers(config.drivers, taken=("scripted", "openai_chat"))
     except OutsideError as error:
         raise ConfigError(str(error)) from None
+
+
+async def _close(drivers: Mapping[str, Driver]) -> None:
+    """Close all drivers; one that cannot be closed keeps neither the others nor the process."""
+    for name, driver in drivers.items():
+        try:
+            await driver.close()
+        except Exception as error:  # noqa: BLE001 - a driver is anybody's code
+            logger.warning("the driver %s was not closed: %s", name, type(error).__name__)
 
 
 async def main() -> int:
