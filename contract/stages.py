@@ -128,9 +128,9 @@ RUN_STATUSES: Final[Words] = {
 }
 
 RUN_LIMITS: Final[Words] = {
-    "tool_rounds": "all tool rounds the run may have are used",
-    "time": "the time the run may take is over",
-    "tokens": "the tokens the run may use are spent",
+    "tool_rounds": "the tool rounds are used up",
+    "time": "the time is used up",
+    "tokens": "the tokens are used up",
 }
 
 TURN_FAILURES: Final[Words] = {

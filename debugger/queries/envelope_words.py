@@ -12,6 +12,7 @@ from debugger.queries.grouping import RECEIPT, Group
 from debugger.queries.pieces import Piece, counted, one_line, plural, said
 from debugger.queries.words import STATE_OF_STATUS, Words
 
+DAY: Final = len("2026-11-30")
 SAFE_COMPLETION: Final = "safe_completion"
 SOURCES: Final = {"envelope": "found by the envelope, from outside", "runtime": "found by the runtime itself"}
 HEARD: Final = {
@@ -35,8 +36,8 @@ def thinking_words(group: Group) -> Words:
     n_receipts = counted(data, "n_receipts")
     recorded = "no result is recorded" if n_receipts == 0 else f"{plural(n_receipts or 0, 'result')} recorded"
     pieces = [Piece("Safe completion", "b"), Piece(one_line(limit_words(limit)) if limit else detail, "warn")]
-    pieces += [Piece(recorded, "soft")] if n_receipts is not None else []
-    return Words((*pieces, Piece("one last request without tools follows", "soft")), "warn")
+    pieces += [Piece(recorded, "soft keep")] if n_receipts is not None else []
+    return Words((*pieces, Piece("one last request without tools follows", "quiet")), "warn")
 
 
 def receipt_words(group: Group) -> Words:
@@ -44,8 +45,9 @@ def receipt_words(group: Group) -> Words:
     utc, zoned, zone = (one_line(said(data, name), 60) for name in ("utc", "zoned", "zone"))
     unix = counted(data, "unix")
     told = [Piece(utc or (f"{unix} s since 1970" if unix is not None else "no time was reported"), "mono keep")]
-    told += [Piece(zoned, "mono keep")] if zoned else []
-    told += [Piece(zone, "soft")] if zone else []
+    is_same_day = zoned[:DAY] == utc[:DAY]  # then it is not said twice
+    told += [Piece(zoned[DAY:].removeprefix("T") if is_same_day else zoned, "mono keep")] if zoned else []
+    told += [Piece(zone, "quiet")] if zone else []
     return Words((Piece("Time receipt", "b"), *told), "ok" if utc or unix is not None else "plain")
 
 

@@ -26,7 +26,6 @@ ORIGIN_WORDS: Final = {
     "model": "reply of the model",
     "operation": "operation news",
     "finale": "finale note",
-    "record": "record of the conversation",
 }
 PIECE_WORDS: Final = {
     "date": "date line",

@@ -89,6 +89,7 @@ class RequestView:
     parts: tuple[Part, ...]
     n_messages: int
     n_told: int | None
+    tokens_told: int | None
     tokens: int
     n_new: int
     new_tokens: int
@@ -183,6 +184,7 @@ def build_request(
         parts=_parts(messages, range(first, last), around),
         n_messages=len(messages),
         n_told=counted(data, "n_messages"),
+        tokens_told=counted(data, "tokens"),
         tokens=sum(map(message_tokens, messages)),
         n_new=len(new),
         new_tokens=sum(map(message_tokens, new)),

@@ -8,6 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import SCREENSHOTS, Visitor
 from tests.factories import Recorder, send, typical_run
+from tests.spoken_run import spoken_run
 
 pytestmark = pytest.mark.browser
 
@@ -61,6 +62,36 @@ def test_from_the_list_to_the_reason_by_keyboard(visitor: Visitor) -> None:
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_a_request_is_opened_from_the_timeline(visitor: Visitor) -> None:
+    """The row of a model leads to the request as sent, beside the timeline; from there to the next and to its page."""
+    send(visitor.project, spoken_run()[0])
+    page = visitor.open("/alpha/runs/spoken/")
+    row = page.locator("#rows li.model").first
+    row.hover()
+    row.get_by_role("link", name="Open the request as it was sent").click()
+    sent = page.locator("aside#panel #sent-request")
+    expect(sent).to_contain_text("request 1 of 2")
+    expect(sent.locator(".stretch.cut")).to_contain_text("The bu")
+    expect(page.locator("a.row[aria-current]")).to_have_count(1)
+    sent.get_by_role("link", name="next").click()
+    expect(sent).to_contain_text("no tools were sent with it")
+    kept = sent.locator(".messages li.kept").first
+    expect(kept.locator("pre")).to_be_hidden()
+    kept.locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(kept.locator("pre")).to_have_text("Speak plainly.")
+    assert page.evaluate(NAMELESS) == []
+    assert page.evaluate(REPEATED_IDS) == []
+    sent.get_by_role("link", name="Open as a page").click()
+    expect(page).to_have_url(re.compile(r"/requests/spoken:11/$"))
+    page.get_by_role("link", name="previous").click()
+    expect(page.locator("#sent-request")).to_contain_text("the first request of the run")
+    page.goto("/alpha/runs/spoken/")
+    row.locator("a.row").click()
+    panel(page).get_by_role("link", name="The request, as it was sent").click()
+    expect(sent).to_contain_text("request 1 of 2")
 
 
 def test_filters_count_what_they_show(visitor: Visitor) -> None:
@@ -220,6 +251,7 @@ def test_pages_fit_their_screen(visitor: Visitor, width: int, theme: str) -> Non
     for number in range(3):
         send(visitor.project, typical_run(f"r-{number}", RECENT - timedelta(minutes=number)))
     send(visitor.project, typical_run("r-42", RECENT, ended=False)[:20])
+    send(visitor.project, spoken_run()[0])
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     page = visitor.open("/alpha/runs/", viewport={"width": width, "height": 860}, color_scheme=theme)
     pages = {
@@ -229,6 +261,9 @@ def test_pages_fit_their_screen(visitor: Visitor, width: int, theme: str) -> Non
         "why": "/alpha/runs/r-1/?event=r-1%3A8",
         "why-page": "/alpha/runs/r-1/activations/r-1:a1/",
         "event": "/alpha/runs/r-1/?event=r-1%3A6",
+        "request": "/alpha/runs/r-1/requests/r-1:14/",
+        "request-spoken": "/alpha/runs/spoken/requests/spoken:11/",
+        "run-spoken": "/alpha/runs/spoken/",
         "keys": "/alpha/keys/",
         "sign-in": "/sign-in/",
     }

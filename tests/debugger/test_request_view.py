@@ -16,56 +16,11 @@ from debugger.queries.request_protocol import check_protocol
 from ingest.models import Message, Project
 from kernel.messages import Origin
 from tests.factories import Recorder, make_person, make_project, send, typical_run
+from tests.spoken_run import BEFORE, CALLED, EN, UTTERANCE, call, requested, said, spoken_run
 
 HTMX = {"HX-Request": "true"}
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 QUERIES = 10  # of the panel, whatever the number of messages, requests and runs
-EN = LABELS["en"]
-UTTERANCE = (
-    f"{EN.header}\n{EN.time}2026-11-30 11:12 +08:00, Monday\n{EN.cut}after “The build”\n{EN.running}1\n\nGo on, please"
-)
-
-
-def call(call_id: str, name: str = "shell", arguments: str = '{"command": "ls"}') -> dict[str, Any]:
-    return {"call_id": call_id, "name": name, "arguments": arguments}
-
-
-def said(role: str, text: str = "", origin: str = "", **more: Any) -> dict[str, Any]:
-    return {"role": role, "text": text, **({"origin": origin} if origin else {}), **more}
-
-
-BEFORE = [
-    said("system", "Speak plainly.", "rules", tokens=4),
-    said("user", f"{date_line('en', 9, 24, 3)}\nBuild it", "record", tokens=10),
-    said("assistant", "The build is done and all is well.", "record", tokens=9),
-    said("user", UTTERANCE, "utterance", tokens=30),
-]
-CALLED = [
-    said("assistant", "", "model", calls=[call("c1", "magic_brush"), call("c2")], tokens=8),
-    said("tool", "2026-11-30T03:12:00Z", "tool", call_id="c1", tokens=5, status="ok"),
-    said("tool", "no such tool", "refusal", call_id="c2", tokens=4, status="denied", code="tool_unavailable"),
-]
-
-
-def requested(
-    to: Recorder, new: list[dict[str, Any]], follows: str = "", kept: int = 0, n: int = 0, **data: Any
-) -> str:
-    """Report a request and its answer; return its event id."""
-    told = {"n_kept": kept, "new_messages": new, "n_messages": n or kept + len(new), "tokens": 1, "n_tools": 2}
-    event_id = to.add("model.requested", told | ({"follows": follows} if follows else {}) | data, turn=1)
-    to.add("model.completed", {"duration_ms": 5, "n_calls": 0}, turn=1, caused_by=event_id)
-    return event_id
-
-
-def spoken_run() -> tuple[list[dict[str, Any]], str, str]:
-    """A turn of a conversation: a request, two calls with a receipt and a refusal, and the last request."""
-    to = Recorder("spoken")
-    to.add("run.started", {"task": "Go on, please", "tools": ["shell", "magic_brush"]})
-    first = requested(to, BEFORE)
-    to.add("time.receipt", {"utc": "2026-11-30T03:12:00Z"}, call_id="c1", turn=1)
-    note = said("context", "No tools are left: answer now.", "finale")
-    second = requested(to, [*CALLED, note], first, 4, finale=True, n_tools=0)
-    return to.events, first, second
 
 
 def member(project: Project) -> Client:
@@ -126,12 +81,12 @@ def test_a_request_reads_in_its_four_parts() -> None:
     assert "all of it: the first request of the run" in text
     for words in ("date line [Thursday, 24 September]", f"state block {EN.header}", "time line Time: 2026-11-30 11:12"):
         assert words in text
-    assert "cut line Previous answer: after “The build”" in text
+    assert "cut line Previous answer: cut, the user heard only “The bu”" in text
     assert "request 1 of 2" in text
     text = page(client, "spoken", second)
     assert "This turn 5 messages" in text
     assert "no tools were sent with it" in text and "Tools none were sent" in text
-    assert "Size 8 messages, about 78 tokens New 4 messages, about 25 tokens" in text
+    assert "Size 8 messages, about 78 tokens (1 reported) New 4 messages, about 25 tokens" in text
     assert "finale note new" in text and "tool reply receipt new" in text
     assert "answers shell c2 · denied · tool_unavailable" in text
     assert "Protocol kept" in text
