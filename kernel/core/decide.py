@@ -97,9 +97,12 @@ def on_prepared(step: Step, observed: RunPrepared) -> None:
     }
     step.set(started_ns=observed.at_ns, next_seq=observed.n_messages)
     event_id = step.emit("run.started", observed.at_ns, data)
+    if observed.cut is not None:
+        cut = {"heard": observed.cut.heard, "prefix": cleaned(observed.cut.prefix, ANSWER_LIMIT) or None}
+        step.emit("answer.cut", observed.at_ns, {**cut, "record_id": observed.cut.record_id or None})
     # The whole task stands in the transcript; the state keeps what searches are made with.
     task = clip_bytes(spec.task, TASK_BYTES)
-    talk = replace(spec.conversation, profile=(), pending="") if spec.conversation else None
+    talk = replace(spec.conversation, profile=(), pending="", mode="") if spec.conversation else None
     step.set(spec=replace(spec, task=task, rules="", setup="", mcp_servers=(), conversation=talk))
     if observed.error:
         end(step, observed.at_ns, "failed", error=observed.error, reason="the run could not be prepared")
