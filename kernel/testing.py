@@ -128,10 +128,10 @@ class MemoryEdges:
     commands: list[Any] = field(default_factory=list)
     executed: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     now_ns: int = 1_800_000_000_000_000_000
+    records: MemoryRecords = field(default_factory=MemoryRecords)
 
     def __post_init__(self) -> None:
         self.store = MemoryTranscript()
-        self.records = MemoryRecords()
         self.toolbox = FunctionTools(self)
         telemetry, observation = MemoryTelemetry(self), MemoryObservation(self)
         self.activities = Activities(
