@@ -55,18 +55,19 @@ def end_descendants() -> None:
             return
 
 
-def in_child(quick: int) -> Callable[[], None]:
+def in_child(quick: int, niceness: int) -> Callable[[], None]:
     """Return what runs between fork and exec: after a change of user, which would clear the death signal."""
 
     def prepare() -> None:
         libc.prctl(SET_PARENT_DEATH_SIGNAL, quick, 0, 0, 0)
+        os.nice(niceness)
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
     return prepare
 
 
 def start(options: argparse.Namespace) -> subprocess.Popen[bytes]:
-    prepare = in_child(options.quick)
+    prepare = in_child(options.quick, options.nice)
     if not options.user:
         return subprocess.Popen(options.command, preexec_fn=prepare, pass_fds=options.pass_fd)
     entry = pwd.getpwnam(options.user)
@@ -124,6 +125,7 @@ def main() -> int:
     parser.add_argument("--quick", type=int, required=True, help="number of the signal used when the grace is over")
     parser.add_argument("--grace", type=float, required=True, help="seconds for a clean stop")
     parser.add_argument("--user", default="", help="run the command as this system user")
+    parser.add_argument("--nice", type=int, default=0, help="how far the command stands back for others, 0 to 19")
     parser.add_argument("--pass-fd", type=int, action="append", default=[], help="open file handed to the command")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()

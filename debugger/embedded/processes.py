@@ -28,7 +28,8 @@ class StackError(Exception):
 class Program:
     """What to run. `grace` is the seconds a clean stop may take; `keep_open` are files the keeper holds open.
 
-    `pass_fds` reach the program itself. `user` names the system user to run as, or is empty for our own.
+    `pass_fds` reach the program itself. `user` names the system user to run as, or is empty for our own. `niceness` is
+    how far it stands back for others, 0 to 19.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Program:
     stop_signal: signal.Signals = signal.SIGTERM
     quick_signal: signal.Signals = signal.SIGKILL
     user: str = ""
+    niceness: int = 0
     pass_fds: tuple[int, ...] = ()
     keep_open: tuple[int, ...] = ()
 
@@ -55,7 +57,7 @@ class Child:
         self.name = program.name
         self.log = log
         options = [f"--parent={os.getpid()}", f"--stop={int(program.stop_signal)}", f"--grace={program.grace}"]
-        options += [f"--quick={int(program.quick_signal)}", f"--user={program.user}"]
+        options += [f"--quick={int(program.quick_signal)}", f"--user={program.user}", f"--nice={program.niceness}"]
         options += [f"--pass-fd={fd}" for fd in program.pass_fds]
         command = [sys.executable, "-I", "-S", str(KEEPER), *options, "--", *program.command]
         try:

@@ -68,6 +68,7 @@ class Stack:
         self._listener: socket.socket | None = None
         self._services: list[Child] = []
         self._programs: dict[str, Child] = {}
+        self._errand: Child | None = None
 
     # services
 
@@ -156,8 +157,19 @@ class Stack:
         """Return a part that ended by itself, or None while all run."""
         return first_ended([*self._services, *self._programs.values()])
 
+    # work that ends
+
+    def start_conformance(self, report: Path) -> Child:
+        """Make the conformance report beside everything else, unless this code has made it already; it may end."""
+        env = {name: value for name, value in self.environment().items() if name not in NOT_FOR_KERNEL}
+        command = (sys.executable, "-m", "kernel.conformance", f"--out={report}", "--unless-current")
+        program = Program("conformance", command, env, SOURCE, niceness=19, keep_open=self._keep_open)
+        self._errand = Child(program, self._log("conformance"))
+        return self._errand
+
     def stop(self) -> None:
         """Stop everything of ours: the kernel first, as it reports to the web, and the services last."""
+        stop_all([self._errand] if self._errand is not None else [])
         stop_all([child for name, child in self._programs.items() if name in ("kernel", "beat")])
         stop_all([child for name, child in self._programs.items() if name in ("web", "queue")])
         stop_all(self._services)
@@ -170,7 +182,8 @@ class Stack:
 
     def hurry(self) -> None:
         """Stop everything at once, without a clean end; for the second Ctrl-C."""
-        for child in [*self._programs.values(), *self._services]:
+        errands = [self._errand] if self._errand is not None else []
+        for child in [*errands, *self._programs.values(), *self._services]:
             child.ask_to_stop()
 
     def _log(self, name: str) -> Path:

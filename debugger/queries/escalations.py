@@ -123,7 +123,11 @@ def _ends_of(project_id: int, runs: Sequence[Run]) -> dict[str, Asked]:
     with connection.cursor() as cursor:
         given = [run.run_id for run in runs], [run.run_day for run in runs]
         cursor.execute(LAST_ENDS, [*given, project_id, EVENT_TYPE])
-        return {row[0]: read_asked(*row[1:5], orjson.loads(row[5])) for row in cursor.fetchall()}
+        rows = cursor.fetchall()
+    return {
+        run_id: read_asked(event_id, task_id, actor_id, occurred_ns, orjson.loads(data))
+        for run_id, event_id, task_id, actor_id, occurred_ns, data in rows
+    }
 
 
 def _decisions_of(project_id: int, run_ids: Sequence[str]) -> dict[str, EscalationDecision]:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from argparse import ArgumentParser
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -17,12 +18,13 @@ from django.db import DatabaseError, close_old_connections, connections
 
 from debugger.access import is_link_used
 from debugger.demo import Demo
-from debugger.embedded.processes import StackError, describe_end, end_with_parent
+from debugger.embedded.processes import Child, StackError, describe_end, end_with_parent
 from debugger.embedded.sockets import listen_web
 from debugger.embedded.stack import Addresses, Stack
 from debugger.embedded.var_dir import claim_var_dir, release_var_dir, remove_places, write_places
 from debugger.launching import Runtime
 from debugger.preparation import Prepared, fresh_sign_in_path, prepare_demo, prepare_schema
+from debugger.queries.conformance import ReportProblem, read_report
 from debugger.settings import database_from_url
 
 DEFAULT_PORT = 8000
@@ -114,14 +116,16 @@ class Command(BaseCommand):
         runtime = Runtime(addresses.temporal_address, settings.TEMPORAL_NAMESPACE, settings.TEMPORAL_TASK_QUEUE)
         demo = Demo(runtime, prepared.project, base_url, self.tell, self.var_dir)
         demo.restore_hints()
+        playing = None
         if not no_demo:
-            threading.Thread(target=demo.run, args=(demo_again,), name="demo", daemon=True).start()
+            playing = threading.Thread(target=demo.run, args=(demo_again,), name="demo", daemon=True)
+            playing.start()
         try:
-            self.watch(stack, base_url, addresses, prepared)
+            self.watch(stack, base_url, addresses, prepared, Matrix(stack, playing, self.tell))
         finally:
             demo.restore_hints()
 
-    def watch(self, stack: Stack, base_url: str, addresses: Addresses, prepared: Prepared) -> None:
+    def watch(self, stack: Stack, base_url: str, addresses: Addresses, prepared: Prepared, matrix: "Matrix") -> None:
         """Until a signal: look for parts that ended, and keep an unused sign-in link in `up.json`.
 
         Raises StackError when a part ended by itself.
@@ -131,6 +135,7 @@ class Command(BaseCommand):
             ended = stack.ended()
             if ended is not None:
                 raise StackError(describe_end(ended))
+            matrix.look()
             now = time.monotonic()
             if now - looked >= LINK_POLL_SECONDS:
                 looked = now
@@ -172,6 +177,34 @@ class Command(BaseCommand):
             f"  stop      Ctrl-C\n"
         )
         self.stdout.flush()
+
+
+class Matrix:
+    """Has the conformance report made once the demo is over, without a demo never; what comes of it is told."""
+
+    def __init__(self, stack: Stack, demo: threading.Thread | None, tell: Callable[[str], None]) -> None:
+        self._stack = stack
+        self._demo = demo
+        self._tell = tell
+        self._child: Child | None = None
+
+    def look(self) -> None:
+        """Start what is due, tell what has ended. From the main thread, with whose end the process would end."""
+        if self._demo is not None and not self._demo.is_alive():
+            self._demo = None
+            self._child = self._stack.start_conformance(settings.CONFORMANCE_REPORT)
+        if self._child is not None and self._child.exit_code() is not None:
+            self._tell(self._outcome(self._child))
+            self._child = None
+
+    def _outcome(self, child: Child) -> str:
+        try:
+            report = read_report(settings.CONFORMANCE_REPORT)
+        except ReportProblem as problem:
+            return f"the conformance report cannot be shown: {problem}"
+        if report is None:
+            return f"no conformance report was made, exit status {child.exit_code()}: see {child.log}"
+        return f"conformance report of {report.made_at:%Y-%m-%d %H:%M} UTC, cells that fail: {len(report.failures)}"
 
 
 def web_port() -> tuple[int, bool]:
