@@ -137,13 +137,16 @@ TURN_FAILURES: Final[Words] = {
     "invalid_driver_decision": "the driver gave no decision that can be read",
     "invalid_runtime_outcome": "the runtime gave no outcome that can be read",
     "tool_unavailable": "it ended in an ask that was not offered to this agent",
-    "escalation_not_terminated": "the ask for a person was called like a tool instead of ending the run",
     "step_limit_exceeded": "all tool rounds were used and no last request was wanted",
     "time_limit_exceeded": "the time of the run was over and no last request was wanted",
     "token_limit_exceeded": "the tokens of the run were spent and no last request was wanted",
     "declared_failure": "the agent said that it cannot do it",
     "driver_failed": "the driver broke",
     "runtime_failed": "the runtime broke",
+    "runtime_silent": "the runtime neither called a tool nor ended",
+    "runtime_lost": "the process that held the runtime was lost",
+    "model_failed": "the model gave no answer",
+    "protocol_violation": "the request would have broken the protocol, and was not sent",
 }
 
 MESSAGE_ORIGINS: Final[Words] = {
