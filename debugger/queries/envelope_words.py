@@ -35,7 +35,7 @@ def thinking_words(group: Group) -> Words:
         return Words((Piece("Thinking", "b"), *shown, *((Piece(detail, "quiet"),) if detail else ())))
     n_receipts = counted(data, "n_receipts")
     recorded = "no result is recorded" if n_receipts == 0 else f"{plural(n_receipts or 0, 'result')} recorded"
-    pieces = [Piece("Safe completion", "b"), Piece(one_line(limit_words(limit)) if limit else detail, "warn")]
+    pieces = [Piece("Safe completion", "b"), Piece(one_line(limit_words(limit)) if limit else detail, "warn keep")]
     pieces += [Piece(recorded, "soft keep")] if n_receipts is not None else []
     return Words((*pieces, Piece("one last request without tools follows", "quiet")), "warn")
 

@@ -59,12 +59,14 @@ class ShownCall:
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """One message. `tool` and `call_id` name the call it answers, `activations` those whose hints it holds.
+    """One message. `number` is its place from 1, None where what stands before it is not known to be whole.
+
+    `tool` and `call_id` name the call it answers, `activations` those whose hints it holds.
 
     `n_left` counts the code points and `n_more` the calls that are not shown. `tone` is new, block or kept.
     """
 
-    position: int
+    number: int | None
     role: str
     origin: str
     meaning: str
@@ -88,13 +90,14 @@ class ShownMessage:
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What is known around the messages: the tool of each call, time receipts by call, activations of the run by their
-    ids as they stand in a block, problems by position, hashes whose text is not kept."""
+    ids as they stand in a block, problems by position, hashes whose text is not kept, whether no message lacks."""
 
     tools: Mapping[str, str] = field(default_factory=dict)
     receipts: Mapping[str, int] = field(default_factory=dict)
     activations: Mapping[str, str] = field(default_factory=dict)
     problems: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     lost: frozenset[str] = frozenset()
+    is_whole: bool = True
 
 
 def activations_in_blocks(activation_ids: Iterable[str]) -> dict[str, str]:
@@ -125,7 +128,7 @@ def show_message(message: Message, position: int, around: Surroundings) -> Shown
     marked, n_left = _marked(message)
     activations = _activations(message, around) if origin in HINT_ORIGINS else ()
     return ShownMessage(
-        position=position,
+        number=position + 1 if around.is_whole else _told_number(message),
         role=one_line(said(message, "role"), 24) or "no role",
         origin=ORIGIN_WORDS.get(origin, one_line(origin, 40)),
         meaning=MESSAGE_ORIGINS.get(origin, ""),
@@ -147,12 +150,19 @@ def show_message(message: Message, position: int, around: Surroundings) -> Shown
     )
 
 
+def _told_number(message: Message) -> int | None:
+    told = counted(message, "position")
+    return told + 1 if told is not None and told >= 0 else None
+
+
 def gist_of(message: Message) -> str:
     """Return a message on one line: what it says, without the program's own lines, and what it calls."""
     text = said(message, "text")
     if said(message, "role") == "user":
         own = [piece.text for piece in split_user_text(text[:PREVIEW]) if piece.kind == "text"]
         text = " ".join(own) if any(map(str.strip, own)) else text
+    if said(message, "origin") in HINT_ORIGINS:  # its first rule: the lines around it are always the same
+        text = next((line[2:] for line in text[:PREVIEW].splitlines() if line.startswith("- ")), text)
     line = one_line(text, GIST)
     calls = read.entries(message, "calls")
     if not calls:

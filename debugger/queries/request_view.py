@@ -172,6 +172,7 @@ def build_request(
         activations=activations_in_blocks(activation_ids),
         problems=_by_position(problems),
         lost=frozenset(lost),
+        is_whole=not told.missing,
     )
     first = max(0, len(messages) - WINDOW) if start is None else min(max(0, start), max(0, len(messages) - 1))
     last = min(len(messages), first + WINDOW)

@@ -121,7 +121,8 @@ def test_missing_parts_are_said() -> None:
     text = page(client, "gap", second)
     assert "1 part of this request did not arrive or was forgotten" in text and first in text
     assert "not known: the request before is not here whole" in text
-    assert "not checked: parts are missing" in text
+    assert "not checked: parts are missing" in text and "History none arrived" in text
+    assert "– assistant" in text  # its place among messages that did not come is not guessed
     send(project, [event for event in to.events if event["event_id"] == first])
     assert "Protocol kept" in page(client, "gap", second)
     gone = next(one.pk for one in Message.objects.filter(project=project) if one.body["text"] == UTTERANCE)
