@@ -7,6 +7,7 @@ What cannot be read is no receipt.
 
 import json
 import os
+import secrets
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -23,8 +24,7 @@ def keep_receipt(run_root: Path, run_id: str, receipt: TimeReceipt) -> None:
     """Keep the receipt as the newest of its run. Raises OSError."""
     path = _path(run_root)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.unlink(missing_ok=True)
+    temporary = path.with_suffix(f".{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump({"run_id": run_id, **asdict(receipt)}, file)

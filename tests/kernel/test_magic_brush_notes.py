@@ -179,7 +179,7 @@ def test_a_link_put_there_at_the_last_moment_leads_nowhere(
     target = notes.root / swapped
     leads = outside / "secret.md" if swapped.endswith(".md") else outside / "b" if swapped == "a/b" else outside
     really_open = os.open
-    swaps = []
+    swaps: list[str | Path] = []
 
     def swap_then_open(path: str | Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if path == target.name and not target.is_symlink():
@@ -260,7 +260,7 @@ def test_what_a_crash_left_is_removed_and_never_listed(notes: NotesFolder) -> No
 def test_writers_take_turns(notes: NotesFolder) -> None:
     """Appends of several threads are all there in the end, each whole."""
     writers = [
-        threading.Thread(target=lambda n=n: [notes.append("log.md", f"{n}\n".encode()) for _ in range(10)])  # type: ignore[misc]
+        threading.Thread(target=lambda n=n: [notes.append("log.md", f"{n}\n".encode()) for _ in range(10)])
         for n in range(4)
     ]
     for writer in writers:
