@@ -1,0 +1,71 @@
+"""A column for somebody else's driver, found by import path or as an entry point.
+
+What is named is one of what a worker takes (kernel.drivers.outside): a driver with `reply`, something that decides, or
+a runtime with `run_turn`. A class that takes one argument is made for every world and given it: it does what the
+world's rounds say in whatever way is its own, `world.round_at(n)` for the request after n replies. A class that takes
+none, or an instance, is played as it is: what it does not try is not exercised.
+"""
+
+import inspect
+from contextlib import ExitStack
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Final
+
+from kernel.conformance.columns import LocalColumn, Makes
+from kernel.conformance.playing import Seat
+from kernel.conformance.worlds import World
+from kernel.drivers.outside import GROUP, NAME, PATH, OutsideError, as_driver
+from kernel.drivers.plugin import RuntimeDriver
+
+ARGUMENT: Final = "--driver"
+
+
+def outside_columns(named: str) -> tuple[LocalColumn, ...]:
+    """Return a column for each of `named` (`name=package.module:Class`, commas between) and of the entry points of
+    installed packages. Raises OutsideError."""
+    found = {name: EntryPoint(name, path, ARGUMENT) for name, path in _parts(named)}
+    for point in entry_points(group=GROUP):
+        found.setdefault(point.name, point)
+    return tuple(outside_column(name, _loaded(point)) for name, point in found.items())
+
+
+def outside_column(name: str, thing: Any, about: str = "") -> LocalColumn:
+    """Return the column of a class or an instance."""
+    described = about or (inspect.getdoc(thing) or "A driver from outside.").split("\n")[0]
+
+    def makes(folder: Path, stack: ExitStack) -> Makes:
+        return lambda world: outside_seat(name, thing, world)
+
+    return LocalColumn(name, name, described, makes, lambda world: "")
+
+
+def outside_seat(name: str, thing: Any, world: World) -> Seat:
+    """Return a seat with what was found in it. Raises OutsideError."""
+    made = thing(world) if isinstance(thing, type) and takes_world(thing) else thing
+    driver = as_driver(name, made)
+    return Seat(driver, outside=isinstance(driver, RuntimeDriver))
+
+
+def takes_world(made: type) -> bool:
+    """Tell whether a class is made with one argument."""
+    try:
+        inspect.signature(made).bind(None)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _parts(named: str) -> list[tuple[str, str]]:
+    parts = [part.strip().partition("=") for part in named.split(",") if part.strip()]
+    for name, _, path in parts:
+        if not NAME.fullmatch(name) or not PATH.fullmatch(path):
+            raise OutsideError(f"{ARGUMENT}: {name[:80]!r} must be of the form name=package.module:Class")
+    return [(name, path) for name, _, path in parts]
+
+
+def _loaded(point: EntryPoint) -> object:
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:
+        raise OutsideError(f"driver {point.name!r}: {point.value} cannot be loaded: {error}") from None
