@@ -9,10 +9,13 @@ import pytest
 
 from contract.events import check_data
 from kernel.core.history import check_history
+from kernel.drivers import DriverReply, ModelRequest
 from kernel.drivers.plugin import RuntimeDriver, ToolAnswer, Turn
+from kernel.edge.retry import ModelError
 from kernel.messages import AskApproval, Limits, Message, RunResult, RunSpec
 from kernel.runtime.local import LocalRun
 from kernel.testing import MemoryEdges, ScriptedModel
+from tests.kernel.temporal_run import temporal_run, without_times
 
 DONE = {"type": "complete", "output": "done", "metadata": {"loops": 3}}
 GRANTED: dict[str, Any] = {"tools": ("escalate",), "grants": ("*", "escalate")}
@@ -22,10 +25,10 @@ Work = Callable[[Turn, list[ToolAnswer]], Awaitable[object]]
 class World:
     """A run of a runtime in memory: the tools `read` and `write`, and what went on."""
 
-    def __init__(self, work: Work, **tools: Callable[..., Any]) -> None:
+    def __init__(self, work: Work, *, grace_seconds: float = 60, **tools: Callable[..., Any]) -> None:
         self.answers: list[ToolAnswer] = []
         self.work = work
-        self.driver = RuntimeDriver(self)
+        self.driver = RuntimeDriver(self, grace_seconds=grace_seconds)
         known = {"read": lambda **_: "contents", "write": lambda **_: "written", **tools}
         self.edges = MemoryEdges(ScriptedModel(), known, models={"mine": self.driver})  # type: ignore[dict-item]
         self.run = LocalRun(self.edges, clock_ns=self.edges.clock)
@@ -240,6 +243,93 @@ async def test_a_run_that_is_cancelled_takes_its_runtime_along() -> None:
     assert ended == ["runtime"]
     assert (await left[0]).code == "turn_draining"
     assert world.executed() == ["slow"]
+
+
+async def test_a_runtime_that_hangs_holds_up_no_cancellation() -> None:
+    """A run is cancelled while its runtime thinks, also when that does not listen; what it calls later is refused."""
+    thinking, may_end, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work(turn: Turn, answers: list[ToolAnswer]) -> object:
+        thinking.set()
+        while not may_end.is_set():
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                continue
+        answers.append(await turn.invoke("write"))
+        ended.set()
+        return DONE
+
+    world = World(work, grace_seconds=0.01)
+    running = asyncio.create_task(world.go())
+    await thinking.wait()
+    world.run.cancel("enough")
+    assert (await running).status == "cancelled"
+    may_end.set()
+    await ended.wait()
+    assert ([answer.code for answer in world.answers], world.executed()) == (["turn_draining"], [])
+
+
+class LosesOne:
+    """A driver whose second reply is lost once on its way: the request is made again."""
+
+    def __init__(self, driver: RuntimeDriver) -> None:
+        self.driver = driver
+        self.lost = 0
+        self.end_run, self.close = driver.end_run, driver.close
+
+    async def reply(self, request: ModelRequest) -> DriverReply:
+        reply = await self.driver.reply(request)
+        if request.turn == 2 and not self.lost:
+            self.lost += 1
+            raise ModelError("model_unreachable", "the reply was lost", retryable=True)
+        return reply
+
+
+async def test_the_same_run_on_temporal(temporal_address: str) -> None:
+    """The durable runner makes the same run of a runtime, a request that was made twice included: nothing is called,
+    executed or told twice."""
+
+    async def work(turn: Turn, answers: list[ToolAnswer]) -> object:
+        answers += await asyncio.gather(turn.invoke("write", {"n": 1}), turn.invoke("read", {"n": 2}))
+        answers.append(await turn.invoke("write", {"n": 3}, step=7))
+        answers.append(await turn.invoke("nowhere"))
+        return {"type": "escalate", "reason": "needs a key", "metadata": {"where": "vault"}}
+
+    local = World(work)
+    assert (await local.go(**GRANTED)).status == "escalated"
+    durable = World(work)
+    losing = LosesOne(durable.driver)
+    durable.edges = MemoryEdges(ScriptedModel(), durable.edges.tools, models={"mine": losing})  # type: ignore[dict-item]
+    spec = RunSpec("run-1", "the task", agent="mine", **GRANTED)
+    async with temporal_run(temporal_address, durable.edges, spec) as run:
+        assert (await run.result()).status == "escalated"
+    assert (losing.lost, durable.answers) == (1, local.answers)
+    assert durable.edges.executed == local.edges.executed
+    assert without_times(durable.edges.events) == without_times(local.edges.events)
+
+
+async def test_a_run_cancelled_on_temporal(temporal_address: str) -> None:
+    """A cancelled workflow takes its runtime along, which is thinking at that moment."""
+    thinking = asyncio.Event()
+    ended: list[str] = []
+
+    async def work(turn: Turn, answers: list[ToolAnswer]) -> object:
+        await turn.invoke("read")
+        try:
+            thinking.set()
+            await asyncio.Event().wait()
+        finally:
+            ended.append(turn.run_id)
+        return DONE
+
+    world = World(work)
+    spec = RunSpec("run-1", "the task", agent="mine")
+    async with temporal_run(temporal_address, world.edges, spec) as run:
+        await thinking.wait()
+        await run.handle.cancel()
+        assert (await run.result()).status == "cancelled"
+        assert ended == ["run-1"]
 
 
 async def test_a_person_between_runtime_and_tool() -> None:
