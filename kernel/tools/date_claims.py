@@ -6,7 +6,7 @@ What counts, in English, Russian and Chinese alike:
 - a text that opens with a date: in a heading, in brackets, or before a colon or dash;
 - a label such as `Date:`, `Updated:`, `Дата:`, `日期：` before a date, in front matter too;
 - words that say so, with a date or the year alone: "today is …", "as of today (…)", "the current year is …",
-  "сегодня …", "今天是…".
+  "сегодня …", "今天是…"; and those that say what time it is now: "the current time is 10:30", `timestamp: 1796059800`.
 
 What stands in a quotation (`>`) or a fenced block is somebody else's. A date in running prose, or with another label (a
 deadline, a birthday, a release), is not about today.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from kernel.tools.date_forms import DATE, Stated, stated, year_stated
+from kernel.tools.date_forms import DATE, Stated, stated, time_stated, unix_stated, year_stated
 
 LINE_LIMIT: Final = 1_000  # code points of a line that are looked at
 _WEEKDAY: Final = (
@@ -64,6 +64,15 @@ _SAID_YEAR: Final = re.compile(
     rf"{_THIS_YEAR} ?(?P<year>\d{{4}}|[〇零一二三四五六七八九]{{4}})(?= ?(?:год|年)|\W*$|[,.;:!?)](?!\d))",
     re.IGNORECASE,
 )
+_SAID_TIME: Final = re.compile(
+    r"(?:\b(?:current|local) time(?: is|:)|\bthe time is(?: now)?|\bit(?:'s| is) now|\bright now it(?:'s| is)"
+    rf"|\bсейчас|\bтекущее время ?[:—–-]|现在(?:是|时间)?:?|当前时间是?:?) ?{_TIME}",
+    re.IGNORECASE,
+)
+_UNIX: Final = re.compile(
+    rf"{_MARKS}(?:(?:unix )?(?:time|timestamp)|unix|время|时间戳){_MARKS}(?P<unix>\d{{10}})(?:\.\d+|\d{{3}})?(?!\d)",
+    re.IGNORECASE,
+)
 _NAME: Final = re.compile(rf"(?P<date>{DATE})", re.IGNORECASE)
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)")
 
@@ -100,6 +109,8 @@ def claims_of(text: str) -> Claims:
             found += [one for one in opening if one.has_year]
         headed += found[:1]
         said += [stated(match) for look in _SAID for match in look.finditer(line)]
+        said += [time_stated(match.group()) for match in _SAID_TIME.finditer(line)]
+        headed += [unix_stated(match["unix"]) for match in (_UNIX.match(line),) if match]
         said += [year_stated(match.group(), match["year"]) for match in _SAID_YEAR.finditer(line)]
     return Claims(tuple(said), tuple(headed))
 

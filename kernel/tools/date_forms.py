@@ -79,6 +79,17 @@ def year_stated(text: str, year: str) -> Stated:
     return Stated(text, ((_number(year), None, None),))
 
 
+def time_stated(text: str) -> Stated:
+    """Return what a text states that says the time of a day which it leaves open."""
+    return Stated(text, ((None, None, None),))
+
+
+def unix_stated(text: str) -> Stated:
+    """Return what Unix seconds state."""
+    day = datetime.fromtimestamp(int(text), UTC)
+    return Stated(text, ((day.year, day.month, day.day),))
+
+
 def _of(letter: str, found: dict[str, str]) -> Iterator[tuple[str, str]]:
     return ((name, value) for name, value in found.items() if re.fullmatch(rf"{letter}\d", name))
 

@@ -120,6 +120,7 @@ class NotesFolder:
                 if make:
                     with suppress(FileExistsError):
                         os.mkdir(part, 0o700, dir_fd=current)
+                        os.fsync(current)
                 below = os.open(part, _FOLDER, dir_fd=current)
                 os.close(current)
                 current = below

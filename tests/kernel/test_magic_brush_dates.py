@@ -133,6 +133,8 @@ ASSERTIONS = [
     ("сейчас 2026 год, так что", "сейчас 2024 год, так что"),
     ("今年是2026年", "今年是2024年"),
     ("Ｄａｔｅ：２０２６－１１－３０", "Ｄａｔｅ：２０２４－１１－３０"),
+    ("timestamp: 1796059800", "timestamp: 1700000000"),
+    ("- Unix time = 1796059800000", "- Unix time = 1700000000000"),
     ("# 2026-02-30", "# 2026-13-45"),
 ]  # fmt: skip
 
@@ -146,8 +148,18 @@ def test_a_text_asserts_today(right: str, wrong: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["The current time is 10:30.", "It's now 9:05 pm", "сейчас 10:30", "现在是10:30", "当前时间：10:30"]
+)
+def test_the_time_of_the_day_is_asserted_and_disagrees_with_no_day(text: str) -> None:
+    """It needs a receipt like a date does; which day it belongs to is not said."""
+    assert claims_of(text) and not claims_of(text).wrong(TODAY)
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "The meeting is at 10:30; it is now at risk.",
+        "order 1796059800 has the timestamp of its file",
         "The war in Europe ended on 8 May 1945.",
         "On 1945-05-08 the war ended.",
         "Python 3.0 was released 2008-12-03; version 2026.11.30 is not.",
