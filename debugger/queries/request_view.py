@@ -243,7 +243,7 @@ def _shared(told: Told, before: Told) -> int:
 def _prefix(
     told: Told, before: Told | None, messages: Sequence[Message], bodies: Mapping[str, Mapping[str, Any]]
 ) -> Prefix | None:
-    if before is None or told.missing or before.missing or not messages:
+    if before is None or told.missing or before.missing or not before.entries or not messages:
         return None
     n_shared, n_before = _shared(told, before), len(before.entries)
     shared, total = sum(map(message_tokens, messages[:n_shared])), sum(map(message_tokens, messages))

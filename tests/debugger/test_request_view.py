@@ -16,6 +16,7 @@ from debugger.queries.request_protocol import check_protocol
 from ingest.models import Message, Project
 from kernel.messages import Origin
 from tests.factories import Recorder, make_person, make_project, send, typical_run
+from tests.knowledge.spans import TRACE, agent_run
 from tests.spoken_run import BEFORE, CALLED, EN, UTTERANCE, call, requested, said, spoken_run
 
 HTMX = {"HX-Request": "true"}
@@ -175,6 +176,19 @@ def test_a_foreign_request_is_shown_too() -> None:
     assert "4 messages, about" in text and "History 2 messages" in text and "Tools not reported" in text
     assert "the first 2 messages" in text and "(all 2 of it)" in text
     assert "request 1 of 2" in page(client, "foreign", first)
+
+
+@pytest.mark.django_db
+def test_a_span_without_messages_is_no_request_that_was_lost() -> None:
+    """Many applications report no messages: the page says so, and compares the next request with nothing."""
+    project = make_project("alpha")
+    send(project, agent_run())
+    client = member(project)
+    for number in (2, 6):
+        text = page(client, TRACE, f"{number:016x}")
+        assert "No message of this request was reported." in text and "Tools not reported" in text
+        assert "Cacheable" not in text and "Protocol" not in text and "not arrived" not in text
+    assert client.get(reverse("request-detail", args=["alpha", TRACE, f"{3:016x}"])).status_code == 404
 
 
 @pytest.mark.django_db
