@@ -1,14 +1,15 @@
 """Records one workflow history per shape of run into `histories/`: `python -m tests.kernel.record_histories`.
 
-Record again only when a change of the workflow is meant to change its commands; runs under way on an older
-worker then need a patch marker, because their recorded histories will no longer replay.
+Names of shapes behind it record those alone. Record again only when a change of the workflow is meant to change its
+commands; runs under way on an older worker then need a patch marker, because their recorded histories will no longer
+replay.
 """
 
 import asyncio
 import re
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,9 @@ from temporalio.client import WorkflowHistory
 
 from debugger.embedded.processes import stop_all
 from debugger.embedded.temporal import await_temporal, start_temporal
-from kernel.messages import ApprovalAnswer, Limits, Member, QuestionAnswer, RunSpec, Switches
+from kernel.drivers import DriverReply, ModelRequest
+from kernel.drivers.escalation import recognised
+from kernel.messages import ApprovalAnswer, Conversation, Limits, Member, QuestionAnswer, RunSpec, Switches
 from kernel.runtime.workflow import AgentRun
 from kernel.testing import MemoryEdges, ScriptedModel, call, hint
 from tests.kernel.temporal_run import TemporalRun, temporal_run
@@ -220,6 +223,45 @@ def model_fails(address: str) -> Awaitable[WorkflowHistory]:
     return record(address, MemoryEdges(ScriptedModel(ConnectionError("refused"))))
 
 
+ROUND: Final = [call("shell")]
+ONE_ROUND: Final = replace(SPEC, limits=Limits(max_turns=1))
+
+
+def ends_in_the_finale(address: str) -> Awaitable[WorkflowHistory]:
+    return record(address, MemoryEdges(ScriptedModel(ROUND, "One of two."), {"shell": works()}), ONE_ROUND)
+
+
+def finale_fails(address: str) -> Awaitable[WorkflowHistory]:
+    return record(address, MemoryEdges(ScriptedModel(ROUND, ConnectionError("refused")), {"shell": works()}), ONE_ROUND)
+
+
+def fails_at_its_limit(address: str) -> Awaitable[WorkflowHistory]:
+    spec = replace(SPEC, limits=Limits(max_turns=1, at_limit="fail"))
+    return record(address, MemoryEdges(ScriptedModel(ROUND), {"shell": works()}), spec)
+
+
+class Asking(ScriptedModel):
+    """A driver that recognises an ask among a model's calls."""
+
+    async def reply(self, request: ModelRequest) -> DriverReply:
+        return recognised(await super().reply(request), request.tools)
+
+
+def escalated(address: str) -> Awaitable[WorkflowHistory]:
+    """A call, an ask and a call after it, with an operation under way."""
+    edges = Building(
+        Asking([call("build")], [call("shell"), call("escalate", reason="needs a key"), call("shell", n=2)])
+    )
+    edges.end = asyncio.Event()
+    edges.tools, edges.background = {"build": edges.build, "shell": works()}, ("build",)
+    return record(address, edges, replace(SPEC, tools=("escalate",), grants=("*", "escalate")))
+
+
+def keeps_an_answer(address: str) -> Awaitable[WorkflowHistory]:
+    talk = Conversation("talk-1", said_at="2026-11-30T10:00:00+08:00")
+    return record(address, MemoryEdges(ScriptedModel("Good morning.")), replace(SPEC, conversation=talk))
+
+
 SHAPES: Final[dict[str, Shape]] = {
     "primed_and_answered": primed_and_answered,
     "tool_fails_and_hint": scenario_shape("ordinary tool failure"),
@@ -242,6 +284,11 @@ SHAPES: Final[dict[str, Shape]] = {
     "cancelled_while_waiting": cancelled_while_waiting,
     "cancelled_while_delegating": cancelled_while_delegating,
     "cancelled_in_a_model_call": cancelled_in_a_model_call,
+    "ends_in_the_finale": ends_in_the_finale,
+    "finale_fails": finale_fails,
+    "fails_at_its_limit": fails_at_its_limit,
+    "escalated": escalated,
+    "keeps_an_answer": keeps_an_answer,
 }
 
 
@@ -251,24 +298,26 @@ def of_no_machine(text: str) -> str:
     return re.sub(r'"identity": "(?:[^"\\]|\\.)*"', '"identity": "recorder"', text)
 
 
-async def record_all(address: str) -> None:
+async def record_all(address: str, names: Sequence[str]) -> None:
     HISTORIES.mkdir(exist_ok=True)
     for name, shape in SHAPES.items():
+        if names and name not in names:
+            continue
         history = await shape(address)
         (HISTORIES / f"{name}.json").write_text(of_no_machine(history.to_json()))
         print(f"{name}: {len(history.events)} events")
 
 
-def main() -> int:
+def main(*names: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         server, address = start_temporal(Path(folder), Path(folder) / "temporal.log", keep=False)
         try:
             await_temporal(server, address)
-            asyncio.run(record_all(address))
+            asyncio.run(record_all(address, names))
         finally:
             stop_all([server])
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

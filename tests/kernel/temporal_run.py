@@ -17,6 +17,7 @@ from kernel.messages import (
     CloseTranscript,
     FetchHints,
     HintsArrived,
+    KeepAnswer,
     ModelAnswer,
     OperationFinished,
     PrepareRun,
@@ -66,7 +67,13 @@ def activities_of(edges: Edges) -> list[Callable[..., Any]]:
     async def send_events(command: SendEvents) -> None:
         await edges.send_events(command)
 
-    return [prepare_run, call_model, run_tool, run_operation, close_transcript, fetch_hints, send_events]
+    @activity.defn
+    async def keep_answer(command: KeepAnswer) -> None:
+        await edges.keep_answer(command)
+
+    return [
+        prepare_run, call_model, run_tool, run_operation, close_transcript, fetch_hints, send_events, keep_answer
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,8 @@ TEXTS = {
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_turn_of_many_failures_stays_small(kind: str) -> None:
     """32 calls that all fail at length, a background operation for each second one, a long task: under 64 KB."""
-    run = CoreRun(replace(SPEC, task=TEXTS[kind], switches=Switches()))
+    limits = Limits(max_tool_calls=96)
+    run = CoreRun(replace(SPEC, task=TEXTS[kind], switches=Switches(), limits=limits))
     run.answer(*(hint(f"k-{n}", TEXTS[kind]) for n in range(8)))
     for turn in range(3):
         run.reply(*["shell", "build"] * 16)
@@ -128,7 +129,7 @@ def test_what_is_forgotten_first() -> None:
 
 def test_many_waiting_events_are_sent_before_the_boundary() -> None:
     """A long turn reports in between, ahead of what it does next, and no event is lost or sent twice."""
-    run = CoreRun()
+    run = CoreRun(replace(SPEC, limits=Limits(max_tool_calls=32)))
     run.reply(*["shell"] * 32)
     for n in range(1, 33):
         commands = run.fail(f"c{n}", "fatal: " + "x" * 4_000)
@@ -166,7 +167,7 @@ def test_what_goes_on_as_new_is_small_when_everything_is_full() -> None:
     tools = tuple(ToolSpec(f"server-{n:02}__tool_{n:02}", f"server-{n:02}") for n in range(124))
     people = tuple(ToolSpec(name, kind=name) for name in ("ask_human",))
     members = (Member("m", rules="r" * 5_000),)
-    spec = replace(SPEC, task="ж" * 9_000, limits=Limits(turns_per_workflow=1), members=members)
+    spec = replace(SPEC, task="ж" * 9_000, limits=Limits(max_tool_calls=12, turns_per_workflow=1), members=members)
     run = CoreRun(spec, (*tools, *people))
     run.ask(*(("ask_human", {"question": f"{n}?"}) for n in range(12)))
     for n in range(1, 13):
@@ -192,7 +193,7 @@ def test_many_failures_put_off_with_their_calls_stay_small(text: str) -> None:
 
 def test_what_was_called_takes_of_the_room_of_the_turn() -> None:
     """Diagnostics and arguments of one turn's calls have one bound together, but for the least kept of each."""
-    run = CoreRun()
+    run = CoreRun(replace(SPEC, limits=Limits(max_tool_calls=32)))
     run.reply(*["shell"] * 32)
     for n in range(1, 33):
         run.fail(f"c{n}", "fatal: no", tool_arguments="x" * 1_024)

@@ -29,7 +29,7 @@ asyncio.run(Replayer(workflows=[AgentRun]).replay_workflow(history))
 # What a change of the core looks like: where, what stood there, what stands there now.
 IMPURE_CLOCK = ("decide.py", "    name = type(observation).__name__\n", "    name = type(observation).__name__\n    import datetime; datetime.datetime.now()\n")  # fmt: skip # noqa: E501
 IMPURE_RANDOM = ("decide.py", "    name = type(observation).__name__\n", "    name = type(observation).__name__\n    import random; random.random()\n")  # fmt: skip # noqa: E501
-OTHER_COMMANDS = ("decide.py", "    if step.state.turn >= limits.max_turns:\n", "    if step.state.turn < limits.max_turns:\n")  # fmt: skip # noqa: E501
+OTHER_COMMANDS = ("finale.py", "    if state.turn >= limits.max_turns:\n", "    if state.turn < limits.max_turns:\n")  # fmt: skip # noqa: E501
 
 
 def test_every_shape_is_recorded() -> None:
