@@ -94,14 +94,14 @@ def advance(step: Step, at_ns: int) -> None:
                 step.set(phase="waiting")
                 step.flush()  # it may be long before there is more to tell
             return
-        if call.duplicate and not step.state.escalation:
-            copy(step, at_ns, call)
-            continue
         if is_ask(step.state, call):
             if not offers_escalation(step.state):
                 step.set(refused="tool_unavailable")
                 return
             escalate(step, at_ns, call)
+            continue
+        if call.duplicate and not step.state.escalation:
+            copy(step, at_ns, call)
             continue
         refusal = admit(step, call)
         if refusal is not None:
@@ -240,7 +240,8 @@ def happened_in(state: RunState) -> tuple[Happened, ...]:
 
 def close_calls(step: Step, at_ns: int, stopped: str) -> None:
     """Answer the calls without a reply because the run is `stopped`: neutral about who did what and how far it came."""
-    running = next_call(step.state) if step.state.phase == "running" else None
+    # A run that its envelope ends was between two calls: the next one was not started.
+    running = next_call(step.state) if step.state.phase == "running" and not step.state.refused else None
     for call in step.state.calls:
         if call.outcome:
             continue

@@ -21,7 +21,7 @@ from kernel.core.injection import append_message, confirm_sent, take_answers
 from kernel.core.operations import end_operation, operations_happened, untold_text
 from kernel.core.people import decide_approval, take_answer
 from kernel.core.state import RunState
-from kernel.core.step import Step
+from kernel.core.step import Step, encode
 from kernel.core.transitions import IllegalObservation, allowed
 from kernel.messages import (
     ApprovalDecided,
@@ -210,7 +210,9 @@ def on_reply(step: Step, observed: ModelReplied) -> None:
     }
     event_id = step.emit("model.completed", observed.at_ns, data, caused_by=step.state.request_event_id)
     tokens = (observed.input_tokens or observed.request_tokens) + (observed.output_tokens or estimate(observed.text))
-    metadata = clip(observed.metadata, METADATA_LIMIT)
+    metadata = observed.metadata
+    if len(metadata) > METADATA_LIMIT:  # cut it would be no JSON
+        metadata = encode({"left_out": f"{len(metadata)} characters; the limit is {METADATA_LIMIT}"})
     step.set(call_event_id=event_id, model_tokens=step.state.model_tokens + tokens, metadata=metadata)
     if step.state.limit:
         end_at_limit(step, observed.at_ns, observed.text, observed.n_dropped)

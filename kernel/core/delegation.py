@@ -9,6 +9,7 @@ from typing import Final
 
 from contract.text import clip
 from kernel.core.bounds import clip_middle, room_for_text
+from kernel.core.finale import note_receipt
 from kernel.core.settling import (
     OUTCOME_EVENTS,
     RESULT_LIMIT,
@@ -97,6 +98,8 @@ def finish_delegate(step: Step, observed: DelegateFinished) -> None:
     call = waiting_call(step.state, observed.call_id, "delegate")
     report_end(step, observed.at_ns, call, observed.status, observed.answer, observed.reason)
     status = STATUS_OF.get(observed.status, "failed")
+    if observed.started:
+        note_receipt(step, call.seen.name, call.gist, status)
     if status == "ok":
         answer(step, observed.at_ns, call, clip(observed.answer, ANSWER_LIMIT) or "(an empty answer)")
         return

@@ -11,6 +11,7 @@ from typing import Any, Final
 from contract.hint_block import indented
 from contract.text import clip
 from kernel.core.bounds import clip_bytes, failure_texts, room_for_text
+from kernel.core.finale import note_receipt
 from kernel.core.settling import CHECK_FIRST, answer, call_ids, known_as, refuse, wait
 from kernel.core.situations import situation_data, situation_of
 from kernel.core.state import Call, EndedOperation, Operation, RunState, Situation
@@ -42,6 +43,7 @@ def start_operation(step: Step, at_ns: int, call: Call) -> None:
     step.do(StartOperation(run_id, operation.operation_id, call.seen.call_id, assistant_seq, call.reply_seq))
     text = STARTED.format(operation_id=operation.operation_id)
     answer(step, at_ns, call, text, operation_id=operation.operation_id)
+    note_receipt(step, name, call.gist, f"started as {operation.operation_id}")
 
 
 def await_operation(step: Step, at_ns: int, call: Call) -> None:
@@ -82,6 +84,7 @@ def end_operation(step: Step, observed: OperationFinished) -> None:
         situation=situation,
         tool_arguments=tool_arguments,
     )
+    note_receipt(step, operation.tool, operation.operation_id, text.status)
     step.set(
         operations=tuple(one for one in step.state.operations if one != operation),
         ended_operations=(*step.state.ended_operations, ended),

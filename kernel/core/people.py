@@ -9,6 +9,7 @@ from typing import Final
 
 from contract.text import clip
 from kernel.core.bounds import cleaned
+from kernel.core.finale import note_receipt
 from kernel.core.settling import answer, call_ids, next_call, refuse, settle, wait, waiting_call
 from kernel.core.state import Call, RunState
 from kernel.core.step import Step
@@ -82,3 +83,4 @@ def take_answer(step: Step, observed: QuestionAnswered) -> None:
         refuse(step, observed.at_ns, call, "denied", "question_unanswered", "No person answered in time.")
         return
     answer(step, observed.at_ns, call, text or "(an empty answer)")
+    note_receipt(step, call.seen.name, call.gist, "answered")

@@ -78,7 +78,8 @@ async def append_all(store: TranscriptStore, run_id: str, appends: Sequence[Appe
             source = await store.entry(run_id, append.copy_of)
             if source is None:
                 raise TranscriptGap(f"run {run_id}: nothing to copy at position {append.copy_of}")
-            message = replace(message, text=source.message.text)
+            original = source.message
+            message = replace(message, text=original.text, status=original.status, code=original.code)
         await store.write(run_id, append.seq, message)
 
 
