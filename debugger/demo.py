@@ -1,6 +1,7 @@
 """Runs the demo: the kernel's demo tasks as real runs, one with Observation switched off on the way.
 
-A task that waits for a person is started and told, not waited for, and not started again while it waits.
+A task that waits for a person is started and told, not waited for, and not started again while it waits. A conversation
+is a run a turn, one after the other, in the kernel's own records.
 """
 
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError, connection
 
+from debugger.demo_conversation import DemoTurn, read_turns, tell, turn_spec
 from debugger.grants import granted_to
 from debugger.kernel_client import NoAnswer, NotDrivenHere, RunAddress, RunEnded, look
 from debugger.launching import LaunchError, Runtime, find_run, start_run, wait_for_run
@@ -31,7 +33,8 @@ PAUSED_MARK = "hints_paused_by_demo"
 class DemoTask:
     """One demo file: `spec` has the fields of the kernel's RunSpec without a run id.
 
-    `pause_hints` switches Observation off after the first activation; a run that `waits` needs a person to end.
+    `pause_hints` switches Observation off after the first activation; a run that `waits` needs a person to end. A task
+    with `turns` is a conversation.
     """
 
     name: str
@@ -39,6 +42,7 @@ class DemoTask:
     spec: Mapping[str, object]
     pause_hints: bool
     waits: bool
+    turns: tuple[DemoTurn, ...] = ()
 
 
 def read_demo_tasks(folder: Path = DEMO_FILES) -> list[DemoTask]:
@@ -55,9 +59,10 @@ def read_demo_tasks(folder: Path = DEMO_FILES) -> list[DemoTask]:
                     spec={**spec, "script": spec.get("script") or path.stem},
                     pause_hints=bool(document.get("pause_hints", False)),
                     waits=bool(document.get("waits", False)),
+                    turns=read_turns(document),
                 )
             )
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise LaunchError(f"{path} is no demo file: {error!r}") from error
     return tasks
 
@@ -73,13 +78,17 @@ class Demo:
         tell: Callable[[str], None],
         var_dir: Path,
         files: Path = DEMO_FILES,
+        kernel_database: str = "",
     ) -> None:
+        """`kernel_database` is the address of the database with the kernel's records; without it a conversation is
+        left out."""
         self._runtime = runtime
         self._project = project
         self._base_url = base_url
         self._tell = tell
         self._mark = var_dir / PAUSED_MARK
         self._files = files
+        self._kernel_database = kernel_database
 
     def run(self, again: bool = False) -> None:
         """Run each demo task that has no run yet, or all of them `again`; say how each ended.
@@ -89,13 +98,15 @@ class Demo:
         try:
             tasks = read_demo_tasks(self._files)
             due = [task for task in tasks if not self._still_waits(task) and (again or not self._numbers(task))]
-            started = [(task, self._start(task)) for task in due if not task.pause_hints]
+            started = [(task, self._start(task)) for task in due if not task.pause_hints and not task.turns]
             for task, run_id in sorted(started, key=lambda pair: not pair[0].waits):
                 if not (task.waits and self._tell_waiting(run_id)):
                     self._follow(run_id)
             for task in due:
                 if task.pause_hints:
                     self._run_paused(task)
+                elif task.turns and self._kernel_database:
+                    self._run_turns(task)
             if due:
                 self._tell(f"demo finished: {self._base_url}/{self._project}/runs/")
         except (LaunchError, DatabaseError) as error:
@@ -119,6 +130,16 @@ class Demo:
             self._follow(run_id)
         finally:
             self.restore_hints()
+
+    def _run_turns(self, task: DemoTask) -> None:
+        """Let the turns of a conversation run, each when the one before is over."""
+        conversation = f"{self._project}/{self._free_id(task)}"
+        previous = ""
+        for turn in task.turns:
+            tell(self._kernel_database, conversation, turn.before, previous)
+            spec = {**turn_spec(task.spec, turn, conversation), "run_id": self._free_id(task)}
+            previous = start_run(self._runtime, spec, self._project)
+            self._follow(previous)
 
     def _await_activation(self, run_id: str) -> None:
         """Wait until the journal has the run's first activation. Raises LaunchError after JOURNAL_SECONDS."""

@@ -4,10 +4,13 @@ import json
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
-from debugger.demo import PAUSED_MARK, Demo, read_demo_tasks
+from debugger.demo import DEMO_FILES, PAUSED_MARK, Demo, read_demo_tasks
+from debugger.demo_conversation import tell
 from debugger.kernel_client import Answer, RunAddress, answer, look
 from debugger.launching import LaunchError, Runtime, wait_for_run
 from ingest.models import Project, Run
@@ -130,3 +133,59 @@ def test_a_demo_whose_project_was_made_anew_runs_again(stack: RunningStack, tmp_
     assert third.run_id == f"{name}-3"
     end(first)
     end(third)
+
+
+@pytest.mark.parametrize("turns", ["{}", "[7]", '[{"task": "no conversation"}]', '[{"conversation": {}}]'])
+def test_turns_that_are_none_are_named(tmp_path: Path, turns: str) -> None:
+    """A conversation whose turns cannot be read is refused by its file's name."""
+    (tmp_path / "talk.json").write_text(f'{{"spec": {{"task": "one"}}, "turns": {turns}}}')
+    with pytest.raises(LaunchError, match="talk.json is no demo file"):
+        read_demo_tasks(tmp_path)
+
+
+@pytest.mark.stack
+def test_what_cannot_be_told_says_why(stack: RunningStack) -> None:
+    """The command's own reason, and nothing of what was to be told."""
+    with pytest.raises(LaunchError, match="talk could not be told: nothing was written: line 1: .*one key"):
+        tell(stack.database_url, "talk", [{"secret": "words"}], "")
+
+
+@pytest.mark.stack
+@pytest.mark.django_db(transaction=True)
+def test_a_conversation_is_a_run_a_turn(stack: RunningStack, tmp_path: Path) -> None:
+    """Two answers were cut and a day went by: each request says what was heard of the answer before, quotes no more of
+    it, and holds the whole of it in the history, without the label it had copied."""
+    Project.objects.create(slug=stack.project, name="Demo")
+    name, told = f"talk-{uuid.uuid4().hex[:8]}", list[str]()
+    document = json.loads((DEMO_FILES / "conversation.json").read_text())
+    write(tmp_path, f"{name}.json", {**document, "spec": {**document["spec"], "script": "conversation"}})
+    demo = Demo(stack.runtime(), stack.project, "http://h", told.append, tmp_path, tmp_path, stack.database_url)
+    demo.run()
+    runs = [f"{name}-{number}" for number in (1, 2, 3)]
+    assert [line.split(":")[0] for line in told[:3]] == [f"{run_id} completed" for run_id in runs]
+    first, second, third = (stack_request(stack, run_id) for run_id in runs)
+    assert "Good evening, Ada." in first and "note-1" not in first and "by Friday" not in first
+    assert "2026-09-24T21:08" not in first
+    assert "Previous answer" not in first
+    assert "heard only “The build took nine minutes, two tests of the parser”" in second
+    assert "Its notes still lack the part about dates." in second
+    assert "cut before the user heard any word of it" in third
+    assert "They compared dates as texts." in third
+    assert "2026-09-25 08:30 +02:00 Friday, 11 h 19 min since the last exchange" not in second
+    assert "[Thursday, 24 September]" in third and "08:30 +02:00 Friday" in third
+    [ended] = [event for event in events_of(stack, runs[2]) if event["type"] == "run.completed"]
+    assert ended["data"]["answer"].endswith("on Friday, and that is today.")
+
+
+def events_of(stack: RunningStack, run_id: str) -> list[dict[str, Any]]:
+    """Return what a run reported."""
+    return list(stack.get(f"/v1/runs/{run_id}/events").json().get("results", []))
+
+
+def stack_request(stack: RunningStack, run_id: str) -> str:
+    """Return the texts that stood in a run's transcript, one after the other, as far as its first reply."""
+    query = "SELECT message FROM kernel.message WHERE run_id = %s ORDER BY seq"
+    with psycopg.connect(stack.database_url) as connection:
+        messages = [json.loads(row[0]) for row in connection.execute(query, [run_id])]
+    [said] = [place for place, message in enumerate(messages) if message["origin"] == "utterance"]
+    return "\n".join(str(message["text"]) for message in messages[: said + 1])

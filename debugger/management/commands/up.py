@@ -114,7 +114,14 @@ class Command(BaseCommand):
         self.publish(base_url, addresses, prepared.project, prepared.api_key, prepared.sign_in_path)
         self.greet(base_url, prepared)
         runtime = Runtime(addresses.temporal_address, settings.TEMPORAL_NAMESPACE, settings.TEMPORAL_TASK_QUEUE)
-        demo = Demo(runtime, prepared.project, base_url, self.tell, self.var_dir)
+        demo = Demo(
+            runtime,
+            prepared.project,
+            base_url,
+            self.tell,
+            self.var_dir,
+            kernel_database=addresses.database_url,
+        )
         demo.restore_hints()
         playing = None
         if not no_demo:
