@@ -122,7 +122,7 @@ SCRIPTED: Final = LocalColumn(
 )
 MCP: Final = LocalColumn(
     "mcp", "MCP harness", "A client of the official SDK that calls tools over an MCP bridge.",
-    lambda folder, stack: mcp_seat, mcp_cannot,
+    lambda folder, stack: mcp_seat, mcp_cannot, at_once=4,
 )  # fmt: skip
 IN_PROCESS: Final = LocalColumn(
     "in_process",

@@ -13,6 +13,7 @@ from kernel.conformance import world_set as w
 from kernel.conformance.checks import Check, Tried
 from kernel.conformance.worlds import World
 from kernel.drivers.escalation import DEFAULT_REASON
+from kernel.tools.magic_brush import BRUSH
 
 ENVELOPE: Final = "seed 003"
 TURN: Final = "seed 001 §5-6"
@@ -58,6 +59,14 @@ def ceiling(world: World, n: int) -> Condition:
     return row(
         world, f"{n} rounds, {n + 1} requests", about, FINALE, c.after_rounds(n),
         c.requests(n + 1), c.last_without_tools, limit, c.executed(*["read"] * n),
+    )  # fmt: skip
+
+
+def spent(world: World, limit: str, about: str) -> Condition:
+    """Return the condition of a limit other than that of the rounds: the end is the same, under its own name."""
+    return row(
+        world, f"Spent {limit} have the same safe end", about, FINALE, c.after_rounds(1),
+        c.requests(2), c.last_without_tools, c.ended("limit_reached"), e.limit(limit), c.answered_with(w.ANSWER.say),
     )  # fmt: skip
 
 
@@ -281,6 +290,8 @@ ENDS: Final = (
         w.FINALE_FAILS, "The last request fails", "A fixed text that lists the results stands for the answer.", FINALE,
         e.finale_failed, c.ended("limit_reached"), c.answered_with("read"), e.limit("tool_rounds"),
     ),
+    spent(w.TOKENS_SPENT, "tokens", "The model's tokens are spent with the first reply."),
+    spent(w.TIME_SPENT, "time", "The run's time is over after the first round."),
     row(
         w.AT_LIMIT_FAIL, "A run may rather fail at its limit", "at_limit is fail: no further request.", ENVELOPE,
         c.after_rounds(2), c.turn_failed("step_limit_exceeded", "runtime"), c.requests(2), c.executed("read", "read"),
@@ -301,6 +312,27 @@ BESIDE: Final = (
         w.BACKGROUND, "The end of an operation is told once", "A background call is waited for: its result is told in "
         "one reply, and nowhere else.", TURN, c.calls_of("build"), c.ended("completed"), e.told_once("artefact 17"),
         e.never("write"),
+    ),
+    row(
+        w.NO_LATE_SEARCH, "Nothing is looked up for an answer without tools", "The call of the last round fails, and "
+        "something is known: it could not be acted on.", TURN, c.calls_of("boom"), c.ended("limit_reached"), e.no_hint,
+        c.last_without_tools,
+    ),
+    row(
+        w.TIME_RECEIPT, "A date needs a time receipt", "A dated note is refused until the clock was read in this run.",
+        FINALE, c.calls_of(BRUSH), c.ended("completed"), e.time_receipt_first,
+    ),
+    row(
+        w.DATE_MISMATCH, "Another date than today's is flagged", "A note calls another day today, on a time receipt.",
+        FINALE, c.calls_of(BRUSH), c.ended("completed"), e.receipts(0, ("ok", "ok", "ok"), flag="date_mismatch"),
+    ),
+    row(
+        w.RECEIPTS, "Receipts say what ran", "Three operations, the second fails: the third is not run.", FINALE,
+        c.calls_of(BRUSH), c.ended("completed"), e.receipts(0, ("ok", "failed", "not_run")), e.listed(1, "one.md"),
+    ),
+    row(
+        w.JAIL, "Notes stay in their folder", "Paths that lead out of it, absolute and by dots, write nothing.", FINALE,
+        c.calls_of(BRUSH), c.ended("completed"), e.receipts(0, ("failed", "failed", "failed")), e.listed(1),
     ),
 )  # fmt: skip
 

@@ -71,6 +71,7 @@ class WorldEdges(MemoryEdges):
     folder: Path = Path()
 
     def __post_init__(self) -> None:
+        self.now_ns = self.world.clock_ns
         self.store = MemoryTranscript()
         self.watched = Watched(self.driver)
         self.calls: list[Executed] = []
@@ -120,7 +121,10 @@ class WorldTools(Toolbox):
         self._edges = edges
         own = [tool for tool in edges.world.tools if not tool.server]
         super().__init__(
-            edges.folder, extra=[LocalTool(entry_of(tool), self._runs(tool)) for tool in own], clock_ns=edges.clock
+            edges.folder,
+            extra=[LocalTool(entry_of(tool), self._runs(tool)) for tool in own],
+            clock_ns=edges.clock,
+            notes_dir=edges.folder / "notes" / edges.world.id,
         )
 
     async def prepare(self, spec: Any) -> PreparedTools:
@@ -147,6 +151,7 @@ class WorldTools(Toolbox):
         if tool.waits:
             self._edges.reached.set()
             await self._edges.released.wait()
+        self._edges.now_ns += tool.takes_ms * 1_000_000
         if tool.fails:
             return ToolResult("failed", "none", diagnostic=tool.fails, error_class=FAILED)
         return ToolResult("ok", "applied", tool.gives)

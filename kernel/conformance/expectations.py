@@ -1,11 +1,13 @@
 """Checks that belong to one condition or two: what its attack or its subject alone has to answer for. Pure."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from kernel.conformance.checks import Check, Tried
 from kernel.conformance.record import Record, data_of
 from kernel.drivers.escalation import ESCALATE
+from kernel.tools.magic_brush import BRUSH
 
 REFUSALS = ("turn_draining", "unreachable")  # how a call is turned away when its turn is over
 
@@ -261,3 +263,54 @@ def told_once(text: str) -> Check:
         return "" if n_told == 1 else f"the outcome is told {n_told} times"
 
     return check
+
+
+def no_hint(record: Record) -> str:
+    """No hint stands in the history."""
+    return "a hint stands in the history" if any(one.origin == "hints" for one in record.transcript) else ""
+
+
+# ---- the brush -------------------------------------------------------------------------------------------
+
+
+def receipts_of(record: Record, place: int) -> list[Mapping[str, Any]]:
+    """Return the receipts that the reply to a call of the brush gives."""
+    reply = record.replies(record.calls(BRUSH)[place])[0]
+    lines = [line for line in reply.text.split("\n") if line.startswith("{")]
+    found: list[Mapping[str, Any]] = json.loads(lines[0])["receipts"] if lines else []
+    return found
+
+
+def receipts(place: int, statuses: tuple[str, ...], flag: str = "") -> Check:
+    """The call's receipts have these statuses, and one of them the flag."""
+
+    def check(record: Record) -> str:
+        found = receipts_of(record, place)
+        told = tuple(one.get("status") for one in found)
+        if told != statuses:
+            return f"the receipts say {told}, not {statuses}"
+        return "" if not flag or any(one.get("flag") == flag for one in found) else f"no receipt is flagged {flag}"
+
+    return check
+
+
+def listed(place: int, *names: str) -> Check:
+    """The folder holds these notes, as a later list shows."""
+
+    def check(record: Record) -> str:
+        entries = [entry["name"] for one in receipts_of(record, place) for entry in one.get("entries", ())]
+        return "" if entries == list(names) else f"the folder holds {entries}, not {list(names)}"
+
+    return check
+
+
+def time_receipt_first(record: Record) -> str:
+    """The first note is refused and not there; the second is written, after one reading of the clock."""
+    first, _, _, last = [receipts_of(record, place)[0] for place in range(4)]
+    if (first.get("status"), first.get("code")) != ("failed", "time_receipt_required"):
+        return f"the note without a receipt is {first.get('status')} {first.get('code') or ''}"
+    taken = record.of("time.receipt")
+    if len(taken) != 1 or last.get("time_receipt") != data_of(taken[0]).get("utc"):
+        return f"{len(taken)} time receipts are told, and the note was written on {last.get('time_receipt')}"
+    wrong = "" if last.get("status") == "ok" and not last.get("flag") else f"the dated note is {last.get('status')}"
+    return wrong or listed(1)(record)

@@ -83,18 +83,17 @@ async def attacks_on(handle: WorkflowHandle[Any, RunResult], attack: str, edges:
     """Send a run that is over what an attack has for it, and return what became of each."""
     if attack not in (SECOND_END, LATE_RESULT):
         return ()
-    before = len(edges.events)
-    refused = False
+    about = "a cancellation" if attack == SECOND_END else "a result"
+    before, n_events = (await handle.describe()).history_length, len(edges.events)
     try:
         if attack == SECOND_END:
-            await handle.cancel()
+            await handle.cancel()  # a server may take it, and do nothing: the history of the workflow says so
         else:
-            late = OperationFinished(0, "op-late", "ok")
-            await handle.signal(AgentRun.operation_finished, late)
+            await handle.signal(AgentRun.operation_finished, OperationFinished(0, "op-late", "ok"))
     except RPCError:
-        refused = True
-    about = "a cancellation" if attack == SECOND_END else "a result"
-    return (Attack(attack, about, refused, changed=len(edges.events) != before),)
+        return (Attack(attack, about, refused=True, changed=len(edges.events) != n_events),)
+    refused = (await handle.describe()).history_length == before
+    return (Attack(attack, about, refused, changed=len(edges.events) != n_events),)
 
 
 @asynccontextmanager

@@ -4,12 +4,15 @@ from typing import Any, Final
 
 from kernel.conformance.worlds import UNSERIALISABLE, Move, Round, Tool, World
 from kernel.drivers.escalation import ESCALATE
+from kernel.tools.brush_operations import TAKE_TIME
+from kernel.tools.magic_brush import BRUSH
 
 READ: Final = Tool("read", gives="There are three entries.")
 WRITE: Final = Tool("write", gives="The entry is written.")
 BOOM: Final = Tool("boom", fails="LockError: the list is locked (code 5)")
 TOOLS: Final = (READ, WRITE, BOOM)
 MAY_ASK: Final[dict[str, Any]] = {"own": (ESCALATE,), "grants": ("*", ESCALATE)}
+BRUSHES: Final[dict[str, Any]] = {"own": (BRUSH,)}
 REASON: Final = "May the list be emptied?"
 LONG: Final = "a" * 511 + "\U0001f600" + "b" * 40  # its pair lies across the limit
 
@@ -35,6 +38,15 @@ def world(world_id: str, *rounds: Round, tools: tuple[Tool, ...] = TOOLS, **abou
 def decides(world_id: str, decision: dict[str, Any], **about: Any) -> World:
     """Return a world in which one decision is given as it stands after a first call."""
     return world(world_id, calls(call("read", "first")), Round(decide=decision), **about)
+
+
+def brush(*operations: dict[str, Any], **more: str) -> Move:
+    """Return a call of the brush."""
+    return Move(BRUSH, {"operations": list(operations), **more})
+
+
+def _write(path: str) -> dict[str, Any]:
+    return {"op": "write", "path": path, "text": "Three entries."}
 
 
 def rounds_of(n: int, last: str = "read") -> tuple[Round, ...]:
@@ -146,6 +158,14 @@ FINALE_CALLS = world("finale-calls", *rounds_of(2), calls(call("write", "once mo
 FINALE_ASK = world("finale-ask", *rounds_of(2), calls(ask()), limits=TWO_STEPS, **MAY_ASK)
 FINALE_FAILS = world("finale-fails", *rounds_of(2), Round(fails=True), limits=TWO_STEPS)
 AT_LIMIT_FAIL = world("at-limit-fail", *rounds_of(2), ANSWER, limits={"max_turns": 2, "at_limit": "fail"})
+TOKENS_SPENT = world("tokens-spent", *rounds_of(1), ANSWER, limits={"run_tokens": 1})
+TIME_SPENT = world(
+    "time-spent",
+    *rounds_of(1),
+    ANSWER,
+    tools=(Tool("read", gives="There are three entries.", takes_ms=60_000),),
+    limits={"run_ms": 30_000},
+)
 CANCELLED = world(
     "cancelled",
     calls(call("read", "a"), call("slow", "b"), call("write", "c")),
@@ -165,6 +185,37 @@ BACKGROUND = world(
     calls(call("read", "b")),
     tools=(*TOOLS, Tool("build", gives="built: artefact 17", background=True)),
     own=("await_operation",),
+)
+
+NO_LATE_SEARCH = world("no-late-search", *rounds_of(1, "boom"), ANSWER, hint="Run `unlock`.", limits={"max_turns": 1})
+
+TODAY: Final = "2027-01-15"  # at the clock of every world, in both zones
+TAKE: Final = {"op": TAKE_TIME}
+NOTE: Final = {"op": "write", "path": "log.md", "text": f"Today is {TODAY}.", "dated": True}
+TIME_RECEIPT = world(
+    "time-receipt",
+    calls(brush(NOTE)),
+    calls(brush({"op": "list"})),
+    calls(brush(TAKE)),
+    calls(brush({**NOTE, "path": "later.md"})),
+    **BRUSHES,
+)
+DATE_MISMATCH = world(
+    "date-mismatch",
+    calls(brush(TAKE, {**NOTE, "text": "Today is 2025-01-09."}, {"op": "read", "path": "log.md"})),
+    **BRUSHES,
+)
+RECEIPTS = world(
+    "receipts",
+    calls(brush(_write("one.md"), {"op": "read", "path": "nowhere.md"}, _write("two.md"))),
+    calls(brush({"op": "list"})),
+    **BRUSHES,
+)
+JAIL = world(
+    "jail",
+    calls(brush(_write("../out.md"), _write("/out.md"), _write("a/../../out.md"), on_failure="go_on")),
+    calls(brush({"op": "list"})),
+    **BRUSHES,
 )
 
 WORLDS: Final = tuple(value for value in dict(globals()).values() if isinstance(value, World))

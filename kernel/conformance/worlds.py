@@ -58,7 +58,8 @@ class Round:
 class Tool:
     """A tool of the world: it `gives` its result, `fails` with a diagnostic, or `waits` until the run is over.
 
-    `server` puts it into the namespace of an MCP server, `background` makes its calls operations.
+    `server` puts it into the namespace of an MCP server, `background` makes its calls operations, `takes_ms` is what
+    the world's clock moves by meanwhile.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Tool:
     waits: bool = False
     server: str = ""
     background: bool = False
+    takes_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class World:
     cancelled: bool = False
     attack: str = ""
     task: str = "Look after the list."
+    clock_ns: int = 1_800_000_000_000_000_000  # Unix nanoseconds at the start
 
     @property
     def content_hash(self) -> str:
