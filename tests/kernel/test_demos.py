@@ -31,14 +31,14 @@ NAMES = sorted(path.stem for path in DEMOS.glob("*.json"))
 class DemoRun:
     """One demo run on the stack."""
 
-    def __init__(self, stack: RunningStack, name: str) -> None:
+    def __init__(self, stack: RunningStack, name: str, *granted: str) -> None:
         self.stack = stack
         self.run_id = f"{name}-{uuid.uuid4().hex[:8]}"
-        start_run(stack.runtime(), {**demo_spec(name), "run_id": self.run_id}, stack.project)
+        start_run(stack.runtime(), {**demo_spec(name), "run_id": self.run_id}, stack.project, granted=granted)
 
-    def finish(self) -> "DemoRun":
+    def finish(self, status: str = "completed") -> "DemoRun":
         """Wait for the end; whatever was reported by then fits the schema of its type."""
-        assert wait_for_run(self.stack.runtime(), self.run_id, 120) == "completed"
+        assert wait_for_run(self.stack.runtime(), self.run_id, 120) == status
         for event in self.all_events():
             assert event["type"] in EVENT_TYPES
             assert check_data(event["type"], event["data"]) is None, event
@@ -251,6 +251,21 @@ def test_ask_first_needs_its_hint(stack: RunningStack) -> None:
         run.say("", approved=True)
         run.finish()
     assert (run.answer, tags(run)) == ("I could not tag it: git wants an author and I know none.", "")
+
+
+def test_needs_a_grant(stack: RunningStack) -> None:
+    """Refused the shell, the run ends in an ask, and what it called beside is not executed; granted it, the next one
+    counts."""
+    asked = DemoRun(stack, "needs-a-grant").finish("escalated")
+    [ended] = asked.events("run.escalated")
+    assert (ended["data"]["reviewer"], ended["data"]["n_denied"]) == ("owner", 1)
+    assert "takes the tool shell" in ended["data"]["reason"]
+    refused = {(event["tool"], event["data"]["code"]) for event in asked.events("tool.blocked")}
+    assert refused == {("shell", "tool_unavailable"), ("update_plan", "escalation_pending")}
+    assert asked.events("plan.updated") == []
+    granted = DemoRun(stack, "needs-a-grant", "shell").finish()
+    words = len((granted.work / "handbook.txt").read_text().split())
+    assert granted.answer == f"handbook.txt has {words} words."
 
 
 @pytest.mark.parametrize("name", NAMES)
