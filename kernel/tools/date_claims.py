@@ -2,11 +2,13 @@
 
 What counts, in English, Russian and Chinese alike:
 
-- a line that is nothing but a date, with marks, a weekday or a time around it: the heading of a dated entry;
+- a line that is nothing but a date, with marks, a weekday or a time around it, or with a word such as journal, log,
+  дневник, 日记: the heading of a dated entry;
 - a text that opens with a date: in a heading, in brackets, or before a colon or dash;
 - a label such as `Date:`, `Updated:`, `Дата:`, `日期：` before a date, in front matter too;
 - words that say so, with a date or the year alone: "today is …", "as of today (…)", "the current year is …",
-  "сегодня …", "今天是…"; and those that say what time it is now: "the current time is 10:30", `timestamp: 1796059800`.
+  "сегодня …", "今天是…"; and those that leave the date open: "today is Monday", "the time is 10:30";
+- Unix seconds under `timestamp:`.
 
 What stands in a quotation (`>`) or a fenced block is somebody else's. A date in running prose, or with another label (a
 deadline, a birthday, a release), is not about today.
@@ -27,32 +29,48 @@ _WEEKDAY: Final = (
     r"|понедельник|вторник|сред[аеу]|четверг|пятниц[аеу]|суббот[аеу]|воскресенье|пн|вт|ср|чт|пт|сб|вс"
     r"|(?:星期|周|礼拜)[一二三四五六日天])\.?"
 )
+_FULL_WEEKDAY: Final = (
+    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|понедельник|вторник|среда|четверг|пятница|суббота|воскресенье"
+    r"|(?:星期|周|礼拜)[一二三四五六日天])(?![a-zа-я])"
+)
 _TIME: Final = r"(?:(?:at|в|t)? ?\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m)?(?: ?(?:utc|gmt|z|[+-]\d\d:?\d\d))?)"
-_MARKS: Final = r"[\s#*_\-+\[\](){}|=~\"'`.,;:–—]*"
+_MARKS: Final = r"[\s#*_\-+\[\](){}|=~\"'`.,;:–—]*+"
 _DAY: Final = rf"(?:{_WEEKDAY},? ?)?(?P<date>{DATE})(?:,? ?\(?{_WEEKDAY}\)?)?(?:,? ?{_TIME})?"
 _LINK: Final = r"(?: ?(?:is|was set to|это|—|–|-|:|=|,|\(|是|为) ?| )"
 _LABEL: Final = (
-    r"(?:date(?: and time)?|today(?:'s date)?|current (?:date|time)|now|time(?:stamp)?|written(?: on)?"
-    r"|created(?: on| at)?|(?:last )?updated(?: on| at)?|as of(?: today)?|logged(?: on| at)?"
+    r"(?:date(?: and time)?|today(?:'s date)?|current (?:date(?: and time)?|time)|now|time(?:stamp)?|written(?: on)?"
+    r"|created(?: on| at)?|(?:last )?updated(?: on| at)?|as of(?: today)?|(?:logged|noted|recorded)(?: on| at)?"
     r"|дата(?: и время)?|сегодня|сегодняшняя дата|текущая дата|время|создано|записано|обновлено|по состоянию на"
-    r"|日期|今天|今日|当前日期|当前时间|时间|创建(?:于|时间|日期)?|更新(?:于|时间|日期)?|记录(?:于|时间|日期)?|截至)"
+    r"|日期|(?:今天|今日)(?:的?日期)?|当前日期|当前时间|时间|创建(?:于|时间|日期)?|更新(?:于|时间|日期)?|记录(?:于|时间|日期)?|截至)"
 )
 _TODAY: Final = (
-    r"(?:\btoday(?:'s date)?|\b(?:the )?(?:current|present) date|\bit(?:'s| is) now|\bright now it(?:'s| is)"
-    r"|\bсегодня(?:шняя дата)?|\bтекущая дата|\bсейчас|今天(?:的日期)?|今日|(?:当前|现在)的?(?:日期|时间)?)"
+    r"(?:\bthe date(?: today)? is(?: now)?"
+    r"|\btoday(?:'s date)?|\b(?:the )?(?:current|present) date|\bit(?:'s| is) now|\bright now it(?:'s| is)"
+    r"|\bсегодня(?:шняя дата| у нас)?|\bтекущая дата|\bсейчас|今天(?:的日期)?|今日|(?:当前|现在)的?(?:日期|时间)?)"
 )
 _THIS_YEAR: Final = (
     r"(?:\b(?:the |this )?(?:current|present) year(?: is|:)|\b(?:the|this) year is(?: now)?|\bit(?:'s| is) now"
     r"|\bwe are (?:now )?in(?: the year)?|\bтекущий год ?[—–:-]|\bсейчас|\bна дворе|今年是|现在是)"
 )
+# What an entry is called, beside its date.
+_ENTRY: Final = (
+    r"(?:(?:my |daily )?(?:journal|diary|log|entry|notes?)(?: entry)?(?: for| of| on| from)?"
+    r"|(?:дневник|журнал|заметки|запись)(?: за| от)?|日记|日志|笔记|记录)"
+)
+_ENDS: Final = r"(?= ?(?:год|年)|\W*$|[,.;:!?)](?!\d))"
 
 _ALONE: Final = re.compile(rf"{_MARKS}{_DAY}{_MARKS}", re.IGNORECASE)
 _OPENING: Final = (
-    re.compile(rf"\s*#{_MARKS}{_DAY}(?!\w)", re.IGNORECASE),
-    re.compile(rf"[\s*_\-+]*\[{_DAY}\]", re.IGNORECASE),
-    re.compile(rf"[\s*_\-+]*{_DAY}[*_]*(?: ?[:|—–]| - )", re.IGNORECASE),
+    re.compile(rf"\s*+#{_MARKS}{_DAY}(?!\w)", re.IGNORECASE),
+    re.compile(rf"[\s*_\-+]*+\[{_DAY}\]", re.IGNORECASE),
+    re.compile(rf"[\s*_\-+|]*+{_DAY}[*_]*(?: ?[:|—–]| - )", re.IGNORECASE),
+    re.compile(rf"[\s\-+]*+(?:\*\*|__){_DAY}(?:\*\*|__)", re.IGNORECASE),
 )
-_LABELLED: Final = re.compile(rf"[\s#*_\-+\"']*{_LABEL}[*_\"']* ?[:=][*_\"']* ?[\"'\[(]?{_DAY}", re.IGNORECASE)
+_LABELLED: Final = re.compile(rf"[\s#*_\-+\"'{{<!]*+{_LABEL}[*_\"']* ?[:=][*_\"']* ?[\"'\[(]?{_DAY}", re.IGNORECASE)
+_NAMED: Final = (
+    re.compile(rf"{_MARKS}{_ENTRY}{_MARKS}{_DAY}{_MARKS}", re.IGNORECASE),
+    re.compile(rf"{_MARKS}{_DAY}{_MARKS}{_ENTRY}{_MARKS}", re.IGNORECASE),
+)
 _UPDATED: Final = re.compile(
     rf"{_MARKS}(?:last updated(?: on)?|(?:written|logged) on|обновлено|записано|更新于|记录于) ?{_DAY}", re.IGNORECASE
 )
@@ -60,15 +78,18 @@ _SAID: Final = (
     re.compile(rf"{_TODAY}{_LINK}(?:the )?{_DAY}", re.IGNORECASE),
     re.compile(rf"{_DAY} ?[(,]?(?: ?(?:is )?today\b|сегодня\b|今天)", re.IGNORECASE),
 )
-_SAID_YEAR: Final = re.compile(
-    rf"{_THIS_YEAR} ?(?P<year>\d{{4}}|[〇零一二三四五六七八九]{{4}})(?= ?(?:год|年)|\W*$|[,.;:!?)](?!\d))",
-    re.IGNORECASE,
+_SAID_YEAR: Final = re.compile(rf"{_THIS_YEAR} ?(?P<year>\d{{4}}|[〇零一二三四五六七八九]{{4}}){_ENDS}", re.IGNORECASE)
+_IT_IS: Final = re.compile(
+    rf"\bit(?:'s| is) (?:now )?(?:[a-z]{{3,9}} )?(?P<year>(?:19|20)\d\d)(?: now)?{_ENDS}", re.IGNORECASE
 )
+_SAID_WEEKDAY: Final = re.compile(rf"{_TODAY}{_LINK}{_FULL_WEEKDAY}|今天{_FULL_WEEKDAY}", re.IGNORECASE)
 _SAID_TIME: Final = re.compile(
     r"(?:\b(?:current|local) time(?: is|:)|\bthe time is(?: now)?|\bit(?:'s| is) now|\bright now it(?:'s| is)"
     rf"|\bсейчас|\bтекущее время ?[:—–-]|现在(?:是|时间)?:?|当前时间是?:?) ?{_TIME}",
     re.IGNORECASE,
 )
+_YEARS: Final = (_SAID_YEAR, _IT_IS)
+_OPEN: Final = (_SAID_WEEKDAY, _SAID_TIME)
 _UNIX: Final = re.compile(
     rf"{_MARKS}(?:(?:unix )?(?:time|timestamp)|unix|время|时间戳){_MARKS}(?P<unix>\d{{10}})(?:\.\d+|\d{{3}})?(?!\d)",
     re.IGNORECASE,
@@ -102,16 +123,16 @@ def claims_of(text: str) -> Claims:
     said: list[Stated] = []
     headed: list[Stated] = []
     for number, line in enumerate(_own_lines(text)):
-        patterns = (_ALONE.fullmatch, _LABELLED.match, _UPDATED.match)
+        patterns = (_ALONE.fullmatch, _LABELLED.match, _UPDATED.match, *(one.fullmatch for one in _NAMED))
         found = [stated(match) for look in patterns if (match := look(line))]
         if number == 0:
             opening = [stated(match) for look in _OPENING if (match := look.match(line))]
             found += [one for one in opening if one.has_year]
         headed += found[:1]
         said += [stated(match) for look in _SAID for match in look.finditer(line)]
-        said += [time_stated(match.group()) for match in _SAID_TIME.finditer(line)]
+        said += [time_stated(match.group()) for look in _OPEN for match in look.finditer(line)]
         headed += [unix_stated(match["unix"]) for match in (_UNIX.match(line),) if match]
-        said += [year_stated(match.group(), match["year"]) for match in _SAID_YEAR.finditer(line)]
+        said += [year_stated(match.group(), match["year"]) for look in _YEARS for match in look.finditer(line)]
     return Claims(tuple(said), tuple(headed))
 
 

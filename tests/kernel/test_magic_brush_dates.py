@@ -133,6 +133,14 @@ ASSERTIONS = [
     ("сейчас 2026 год, так что", "сейчас 2024 год, так что"),
     ("今年是2026年", "今年是2024年"),
     ("Ｄａｔｅ：２０２６－１１－３０", "Ｄａｔｅ：２０２４－１１－３０"),
+    ("# Journal — 2026-11-30", "# Journal — 2025-11-30"),
+    ("Daily log: 30 November 2026", "Daily log: 30 November 2025"),
+    ("Запись от 30.11.2026", "Запись от 30.11.2025"),
+    ("2026年11月30日 日记", "2025年11月30日 日记"),
+    ("The date is 2026-11-30.", "The date is 2025-11-30."),
+    ("**2026-11-30** fixed the build", "**2025-11-30** fixed the build"),
+    ('{"date": "2026-11-30", "by": "me"}', '{"date": "2025-11-30", "by": "me"}'),
+    ("It's November 2026.", "It's November 2025."),
     ("timestamp: 1796059800", "timestamp: 1700000000"),
     ("- Unix time = 1796059800000", "- Unix time = 1700000000000"),
     ("# 2026-02-30", "# 2026-13-45"),
@@ -148,16 +156,28 @@ def test_a_text_asserts_today(right: str, wrong: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["The current time is 10:30.", "It's now 9:05 pm", "сейчас 10:30", "现在是10:30", "当前时间：10:30"]
+    "text",
+    [
+        "The current time is 10:30.",
+        "It's now 9:05 pm",
+        "сейчас 10:30",
+        "现在是10:30",
+        "当前时间：10:30",
+        "Today is Monday.",
+        "Сегодня понедельник",
+        "今天星期一",
+    ],
 )
-def test_the_time_of_the_day_is_asserted_and_disagrees_with_no_day(text: str) -> None:
-    """It needs a receipt like a date does; which day it belongs to is not said."""
+def test_a_time_or_weekday_is_asserted_and_disagrees_with_no_date(text: str) -> None:
+    """It needs a receipt like a date does; which date it belongs to is not said."""
     assert claims_of(text) and not claims_of(text).wrong(TODAY)
 
 
 @pytest.mark.parametrize(
     "text",
     [
+        "Release notes 2019-03-04 and 20051107",
+        "The release date is 2026-12-31; I sat down today.",
         "The meeting is at 10:30; it is now at risk.",
         "order 1796059800 has the timestamp of its file",
         "The war in Europe ended on 8 May 1945.",
