@@ -70,6 +70,8 @@ async def bridge(turn: Turn, calls: AskedTurn) -> AsyncIterator[tuple[str, str]]
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             await server.ready.wait()
+            if not server.started:
+                raise RuntimeError("the MCP bridge of this turn could not be opened")
             yield f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}", token
         finally:
             server.over.set()
@@ -110,8 +112,10 @@ class _TurnServer(uvicorn.Server):
         self.over = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
+        try:
+            await super().startup(sockets)
+        finally:
+            self.ready.set()
 
     async def main_loop(self) -> None:
         await self.over.wait()

@@ -15,21 +15,19 @@ import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextvars import Context
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, Protocol
 
 from kernel.drivers import DriverReply, ModelRequest, ToolOffer
-from kernel.drivers.decisions import read_decision
+from kernel.drivers.outcomes import outcome_of
 from kernel.edge.retry import EnvelopeError, ModelError
 from kernel.messages import Message, ToolCall
 
 logger = logging.getLogger(__name__)
 
-INVALID_OUTCOME: Final = "invalid_runtime_outcome"
-FAILED: Final = "runtime_failed"
 SILENT: Final = "runtime_silent"
 LOST: Final = "runtime_lost"
-ENDINGS: Final = ("complete", "fail", "escalate")
 SILENT_SECONDS: Final = 240.0  # Temporal gives a request five minutes
 GRACE_SECONDS: Final = 2.0  # for a runtime that is told to stop
 BATCH: Final = 32  # calls of one reply; no model may make more
@@ -88,12 +86,7 @@ class _Line:
             invocation.settle(DRAINING)
         self.waiting.clear()
         self.called.clear()
-
-
-@dataclass(frozen=True, slots=True)
-class _Patience:
-    silent: float
-    grace: float
+        self.moved.set()
 
 
 class Turn:
@@ -104,7 +97,8 @@ class Turn:
         self.run_id: Final = line.request.run_id
         self.script: Final = line.request.script
         self.model: Final = line.request.model
-        self.tools: Final[tuple[ToolOffer, ...]] = line.request.tools
+        # Copies, as the catalogue that calls are judged by holds the originals.
+        self.tools: Final[tuple[ToolOffer, ...]] = deepcopy(line.request.tools)
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -160,7 +154,7 @@ class RuntimeDriver:
         """`silent_seconds` is how long a runtime may take to make its next call or end its turn, `grace_seconds` how
         long its end is waited for when it is told to stop."""
         self._runtime = runtime
-        self._patience = _Patience(silent_seconds, grace_seconds)
+        self._patience = (silent_seconds, grace_seconds)
         self._sessions: dict[str, _Session] = {}
 
     async def reply(self, request: ModelRequest) -> DriverReply:
@@ -190,9 +184,9 @@ class RuntimeDriver:
 class _Session:
     """One run's turn: the runtime's task, and what it has said so far."""
 
-    def __init__(self, runtime: Runtime, request: ModelRequest, patience: _Patience) -> None:
+    def __init__(self, runtime: Runtime, request: ModelRequest, patience: tuple[float, float]) -> None:
         self._line = _Line(request)
-        self._patience = patience
+        self._silent_seconds, self._grace_seconds = patience
         self._asking = asyncio.Lock()
         self._said: tuple[int, bool] | None = None  # which turn was answered last, and by what
         self._reply: DriverReply | ModelError = DriverReply()
@@ -230,23 +224,25 @@ class _Session:
             while line.waiting:
                 line.waiting.popleft().settle(SPENT)
         try:
-            async with asyncio.timeout(self._patience.silent):
+            async with asyncio.timeout(self._silent_seconds):
                 await self._moved()
         except TimeoutError:
-            await self._stop()
-            problem = f"the runtime neither called a tool nor ended its turn within {self._patience.silent:g} seconds"
+            await self.end()
+            problem = f"the runtime neither called a tool nor ended its turn within {self._silent_seconds:g} seconds"
             raise EnvelopeError(SILENT, problem) from None
         if self._task.done():
             line.drain()
             return outcome_of(self._task)
+        if line.over:
+            lost("the run was over before the runtime answered")
         line.called = [line.waiting.popleft() for _ in range(min(BATCH, len(line.waiting)))]
         steps = tuple(one.step for one in line.called)
         return DriverReply(calls=tuple(one.call for one in line.called), steps=steps)
 
     async def _moved(self) -> None:
-        """Wait until the task has ended or calls wait, those included that its other tasks are about to make."""
+        """Wait until the task or its run has ended, or calls wait: also those that other tasks are about to make."""
         line = self._line
-        while not self._task.done() and not self._standing():
+        while not (self._task.done() or line.over or self._standing()):
             line.moved.clear()
             await line.moved.wait()
             n_waiting = 0
@@ -270,7 +266,7 @@ class _Session:
         if self._task.done():
             return
         self._task.cancel()
-        await asyncio.wait([self._task], timeout=self._patience.grace)
+        await asyncio.wait([self._task], timeout=self._grace_seconds)
         if not self._task.done():
             logger.warning("a runtime's turn goes on although its run is over; nothing it does reaches anybody")
 
@@ -278,29 +274,8 @@ class _Session:
 async def _run(runtime: Runtime, turn: Turn) -> object:
     try:
         return await runtime.run_turn(turn)
-    except SystemExit:
+    except (SystemExit, KeyboardInterrupt):
         raise RuntimeError("the runtime tried to end the process") from None
-
-
-def outcome_of(task: asyncio.Task[object]) -> DriverReply:
-    """Return what the end of a turn says. Raises EnvelopeError."""
-    if task.cancelled():
-        raise EnvelopeError(FAILED, "the runtime's turn was cancelled, and not by its run")
-    error = task.exception()
-    if error is not None:
-        raise EnvelopeError(FAILED, f"{type(error).__name__}: {error}") from None
-    return read_outcome(task.result())
-
-
-def read_outcome(outcome: object) -> DriverReply:
-    """Return the reply that an outcome stands for. Raises EnvelopeError."""
-    kind = outcome.get("type") if isinstance(outcome, Mapping) else None
-    if kind not in ENDINGS:
-        raise EnvelopeError(INVALID_OUTCOME, f"run_turn must return one object of type {', '.join(ENDINGS)}")
-    try:
-        return read_decision(outcome)
-    except ModelError as error:
-        raise EnvelopeError(INVALID_OUTCOME, str(error)) from None
 
 
 def answer_all(called: Sequence[_Invocation], messages: Sequence[Message]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -251,7 +252,14 @@ async def test_a_call_that_cannot_be_written_down(name: Any, arguments: Any) -> 
     assert (await run_of(turn)[0].ask()).text == "done"
 
 
-@pytest.mark.parametrize("error", [RuntimeError("lost"), SystemExit(3), asyncio.CancelledError()])
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("lost"), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), Mute()], ids=repr
+)
 async def test_a_runtime_that_raises(error: BaseException) -> None:
     """Whatever a runtime raises fails its run, the end of the process included; another run is not touched."""
 
@@ -282,7 +290,7 @@ async def test_a_silent_runtime() -> None:
             answers.append(await turn.invoke("write"))
         return DONE
 
-    run, runtime = run_of(turn, silent_seconds=0.01)
+    run, runtime = run_of(turn, silent_seconds=0.01, grace_seconds=60)
     with pytest.raises(EnvelopeError) as caught:
         await run.ask()
     assert (caught.value.error_class, caught.value.source) == ("runtime_silent", "envelope")
@@ -339,8 +347,8 @@ async def test_a_runtime_that_calls_on_in_the_finale() -> None:
         while True:
             await turn.invoke("read")
 
-    run, _ = run_of(turn, silent_seconds=0.01)
-    run.go_on(await run.ask(), finale=True)
+    run, _ = run_of(turn, silent_seconds=0.01, grace_seconds=60)
+    run.request = replace(run.request, finale=True, tools=())
     with pytest.raises(EnvelopeError) as caught:
         await run.ask()
     assert caught.value.error_class == "runtime_silent"
@@ -418,6 +426,41 @@ async def test_a_runtime_that_does_not_stop(caplog: pytest.LogCaptureFixture) ->
     may_end.set()
     await ended.wait()
     assert [answer.code for answer in runtime.answers] == ["turn_draining"]
+
+
+async def test_a_request_under_way_when_the_run_ends() -> None:
+    """A request whose runtime does not stop with its run is not waited for any longer than the run."""
+    thinking, may_end = asyncio.Event(), asyncio.Event()
+
+    async def turn(turn: Turn, answers: list[ToolAnswer]) -> object:
+        while not may_end.is_set():
+            try:
+                thinking.set()
+                await may_end.wait()
+            except asyncio.CancelledError:
+                continue
+        return DONE
+
+    run, _ = run_of(turn, grace_seconds=0.01)
+    asking = asyncio.create_task(run.ask())
+    await thinking.wait()
+    await run.driver.end_run(RUN)
+    with pytest.raises(EnvelopeError) as caught:
+        await asking
+    assert caught.value.error_class == "runtime_lost"
+    may_end.set()
+
+
+async def test_what_a_runtime_changes_in_its_offers_is_its_own() -> None:
+    """The tools a turn is given are copies: changed ones change nothing of the run's catalogue."""
+
+    async def turn(turn: Turn, answers: list[ToolAnswer]) -> object:
+        turn.tools[0].schema["type"] = "anything"  # type: ignore[index]
+        return DONE
+
+    run, _ = run_of(turn)
+    assert (await run.ask()).text == "done"
+    assert run.request.tools[0].schema == {"type": "object"}
 
 
 async def test_a_call_given_up_before_it_left() -> None:
