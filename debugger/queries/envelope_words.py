@@ -78,7 +78,7 @@ def end_words(group: Group) -> Words:
     status = TERMINAL_TYPES[event.type]
     state = STATE_OF_STATUS.get(status, "plain")
     told = ENDS.get(status, _ended)(event.data)
-    return Words((Piece("Run", "b"), Piece(status.replace("_", " "), state), *told), state)
+    return Words((Piece("Run", "b"), Piece(status.replace("_", " "), f"{state} keep"), *told), state)
 
 
 def _ended(data: Mapping[str, Any]) -> Iterator[Piece]:

@@ -35,7 +35,7 @@ def _model(group: Group) -> Words:
     if size:
         pieces.append(Piece(size, "keep"))
     if asked.get("finale") is True:
-        pieces.append(Piece("last request, without tools", "warn keep"))
+        pieces.append(Piece("the last, without tools", "warn keep"))
     new = [message for message in asked.get("new_messages") or [] if isinstance(message, dict)]
     n_blocks = sum(message.get("origin") in HINT_ORIGINS for message in new)
     if n_blocks:
@@ -49,7 +49,7 @@ def _model(group: Group) -> Words:
     if n_calls:
         pieces.append(Piece(f"→ {plural(n_calls, 'call')}", "soft keep"))
     if n_dropped := counted(answered, "n_dropped"):
-        pieces.append(Piece(f"{plural(n_dropped, 'call')} dropped, not executed", "warn keep"))
+        pieces.append(Piece(f"{plural(n_dropped, 'call')} dropped", "warn"))
     if text:
         pieces.append(Piece(f"“{one_line(text)}”", "quiet"))
     return Words(tuple(pieces), "model")

@@ -46,7 +46,7 @@ def ending_words(last: JournalEvent) -> Words:
         return Words(note, "ok")
     if last.type == "tool.blocked":
         why = said(data, "code") or said(data, "status") or "blocked"
-        return Words((Piece("not executed", "warn"), Piece(_with_detail(why, said(data, "detail")), "soft")), "warn")
+        return Words((Piece("not executed", "warn keep"), Piece(_with_detail(why, said(data, "detail")), "soft")), "warn")
     error_class = said(data, "error_class") or said(data, "status") or "failed"
     return Words((Piece(_with_detail(error_class, said(data, "detail")), "bad"),), "bad")
 

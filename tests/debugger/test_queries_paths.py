@@ -358,7 +358,7 @@ def test_the_last_request_says_that_it_has_no_tools() -> None:
     asked: Told = ("model.requested", {"data": {"n_messages": 3, "finale": True}})
     answered_: Told = ("model.completed", {"caused_by": "r-1:1", "data": {"n_dropped": 2, "text": "Done."}})
     assert of_kind("model", asked, answered_).text == (
-        "Model 3 messages last request, without tools 2 calls dropped, not executed “Done.”"
+        "Model 3 messages the last, without tools 2 calls dropped “Done.”"
     )
 
 
