@@ -49,7 +49,8 @@ async def main(given: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(given)
     try:
         conditions = chosen(CONDITIONS, asked.only, "condition")
-        columns = chosen((*all_columns(), *outside_columns(",".join(asked.driver))), asked.column, "column")
+        every: tuple[Column, ...] = (*all_columns(), *outside_columns(",".join(asked.driver)))
+        columns = chosen(every, asked.column, "column")
     except (LookupError, OutsideError) as error:
         print(error, file=sys.stderr)
         return 2

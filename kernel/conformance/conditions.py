@@ -213,6 +213,15 @@ ASKS: Final = (
         ENVELOPE, c.declarations, c.turn_failed("tool_unavailable", "envelope"), c.nobody_asked, e.never("write"),
     ),
     row(
+        w.ASK_UNREQUESTED, "An ask that was not requested fails the turn", "Granted, but not in this run's catalogue.",
+        ENVELOPE, c.declarations, c.turn_failed("tool_unavailable", "envelope"), c.nobody_asked,
+        c.not_offered("escalate"),
+    ),
+    row(
+        w.ASK_OVER_BUDGET, "An ask needs no budget", "All calls of the budget are used when the ask is made.", ENVELOPE,
+        e.asks, c.escalated(w.REASON), c.executed("read"),
+    ),
+    row(
         w.FORWARDED, "A forwarded ask fails loudly", "A granted ask passed on as a call: nobody was asked, and it says "
         "so.", ENVELOPE, e.forwards,
         e.fails_as("escalate", "escalation_not_terminated"), c.nobody_asked, e.never("escalate"),
@@ -299,6 +308,11 @@ ENDS: Final = (
     row(
         w.CANCELLED, "A cancellation answers what is pending", "Cancelled while a call is executed: replies that blame "
         "nobody, one end.", TURN, c.calls_of("slow"), c.ended("cancelled"), e.never("write"), e.cancelled("slow"),
+    ),
+    row(
+        w.CANCELLED_ASKING, "A cancellation ends a silence", "The seat does not answer: one end, and the request is "
+        "closed in the record.", TURN, e.unanswered, c.ended("cancelled"), c.executed("read"),
+        e.request_closed,
     ),
 )  # fmt: skip
 

@@ -34,10 +34,12 @@ SCHEMA: Final = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
 class Watched:
-    """A driver that is watched: the requests it is given and what it gives back are written down."""
+    """A driver that is watched: the requests it is given and what it gives back are written down. One that hangs is let
+    go of when the run is over."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, edges: "WorldEdges") -> None:
         self._driver = driver
+        self._edges = edges
         self.requests: list[Sent] = []
         self.given: list[Given] = []
 
@@ -46,13 +48,27 @@ class Watched:
         offered = tuple(offer.name for offer in request.tools)
         self.requests.append(Sent(tuple(request.messages), offered, request.finale))
         try:
-            reply = await self._driver.reply(request)
+            reply = await self._replied(request, self._edges.world.round_at(number).hangs)
         except Exception as error:
             raised = str(getattr(error, "error_class", type(error).__name__))
             self.given.append(Given(number, raised=raised))
             raise
         self.given.append(Given(number, reply))
         return reply
+
+    async def _replied(self, request: ModelRequest, hangs: bool) -> DriverReply:
+        if not hangs:
+            return await self._driver.reply(request)
+        replying = asyncio.create_task(self._driver.reply(request))
+        self._edges.reached.set()
+        released = asyncio.create_task(self._edges.released.wait())
+        try:
+            await asyncio.wait([replying, released], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            released.cancel()
+            if not replying.done():
+                replying.cancel()
+        return await replying
 
     async def end_run(self, run_id: str) -> None:
         await self._driver.end_run(run_id)
@@ -73,7 +89,7 @@ class WorldEdges(MemoryEdges):
     def __post_init__(self) -> None:
         self.now_ns = self.world.clock_ns
         self.store = MemoryTranscript()
-        self.watched = Watched(self.driver)
+        self.watched = Watched(self.driver, self)
         self.calls: list[Executed] = []
         self.reached = asyncio.Event()  # a tool waits
         self.released = asyncio.Event()  # the run is over

@@ -71,6 +71,12 @@ def finale_failed(record: Record) -> tuple[str, ...]:
     return seat_failed(record) if record.requests[-1].finale else ()
 
 
+def unanswered(record: Record) -> tuple[str, ...]:
+    """The requests that the seat has not answered."""
+    answered = [one.number for one in record.given if one.reply is not None]
+    return tuple(f"request {number + 1}" for number in range(len(record.requests)) if number not in answered)
+
+
 def late_calls(record: Record) -> tuple[str, ...]:
     """The calls that were made when the run was over."""
     return tuple(one.attempt for one in record.aside if one.tool == "write")
@@ -213,6 +219,12 @@ def cancelled(tool: str) -> Check:
         return "" if len(texts) == 1 and "not known" in texts[0] else "the reply to the pending call is not neutral"
 
     return check
+
+
+def request_closed(record: Record) -> str:
+    """The request without an answer is told to have failed, as cancelled."""
+    classes = [data_of(event).get("error_class") for event in record.of("model.failed")]
+    return "" if classes == ["cancelled"] else f"the requests that failed are told as {classes}"
 
 
 def turned_away(record: Record) -> str:

@@ -1,5 +1,6 @@
 """How the moves of a world become replies: decided by the driver itself, or made on its occupant's behalf."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,9 +32,11 @@ class Decisions:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def decide(self, request: ModelRequest) -> object:
+    async def decide(self, request: ModelRequest) -> object:
         """Decide. Raises SeatFailed, and RuntimeError, where the world says so."""
         tried = self.world.round_at(number_of(request.messages))
+        if tried.hangs:
+            await asyncio.Event().wait()
         if tried.raises:
             raise RuntimeError("the driver broke")
         if tried.fails:
@@ -78,9 +81,11 @@ class Reaching:
         """Let the occupant speak first, then give what the world says in its place."""
         given = await self._inner.reply(request)
         meant = [self._meant(call) for call in given.calls]
-        tried = next((tried for tried, _ in meant if tried.decide is not None or tried.raises), None)
+        tried = next((tried for tried, _ in meant if is_drivers(tried)), None)
         if tried is not None:
             self.reached = True
+            if tried.hangs:
+                await asyncio.Event().wait()
             if tried.raises:
                 raise RuntimeError("the driver broke")
             return read_decision(materialised(tried.decide))
@@ -127,9 +132,14 @@ def stand_in(move: Move, texts: bool, bridged: bool = False) -> tuple[str, Any]:
     return move.tool, dict(move.arguments)
 
 
+def is_drivers(tried: Round) -> bool:
+    """Tell whether all of a round is a driver's to do."""
+    return tried.raises or tried.hangs or tried.decide is not None
+
+
 def ordinary(tried: Round) -> tuple[Move, ...]:
     """Return what an occupant calls in a round: where all of the round is its driver's to do, an ordinary tool."""
-    if tried.raises or tried.decide is not None:
+    if is_drivers(tried):
         return (Move("read", {"text": "what the driver does next"}),)
     return tried.calls
 

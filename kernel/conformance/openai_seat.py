@@ -23,17 +23,19 @@ class CompletionServer:
     def __init__(self) -> None:
         self.worlds: dict[str, World] = {}
         self.asked: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
+        self.stopping = threading.Event()
+        self._http = _Quiet(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     def answer(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-        """Return the status and the body for one request."""
+        """Return the status and the body for one request; where the model hangs, not before the server stops."""
         name = str(body["model"])
         self.asked[name].append(body)
         number = sum(1 for message in body["messages"] if message["role"] == "assistant")
         tried = self.worlds[name].round_at(number)
-        if tried.fails:
+        if tried.hangs:
+            self.stopping.wait()
+        if tried.fails or tried.hangs:
             return 400, {"error": {"message": "this model takes no such request", "type": "invalid_request_error"}}
         return 200, completion(tried, number)
 
@@ -41,8 +43,18 @@ class CompletionServer:
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": POLL_SECONDS}, daemon=True).start()
 
     def stop(self) -> None:
+        self.stopping.set()
         self._http.shutdown()
         self._http.server_close()
+
+
+class _Quiet(ThreadingHTTPServer):
+    """A server that says nothing of clients that went away."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was cancelled is no error."""
 
 
 @contextmanager

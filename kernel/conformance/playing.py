@@ -30,10 +30,18 @@ Play = Callable[[World], Awaitable[Record]]
 class Column(Protocol):
     """What drives the runs of one column of the matrix."""
 
-    id: str
-    title: str
-    about: str
-    at_once: int
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def about(self) -> str: ...
+
+    @property
+    def at_once(self) -> int:
+        """How many runs may go on at the same time."""
 
     def cannot(self, world: World) -> str:
         """Return what in the column's medium keeps a world from being played, or an empty text."""

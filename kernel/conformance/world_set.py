@@ -119,6 +119,10 @@ ORDER_BUDGET = world("order-budget", calls(call("read", "a"), call("ghost", "b")
 ASK = world("ask", calls(call("read", "a")), calls(ask()), **MAY_ASK)
 ASK_FIRST = world("ask-first", calls(ask()), **MAY_ASK)
 ASK_UNGRANTED = world("ask-ungranted", calls(ask()), calls(call("read", "a")), own=(ESCALATE,))
+ASK_UNREQUESTED = decides("ask-unrequested", {"type": "escalate", "reason": REASON}, grants=("*", ESCALATE))
+ASK_OVER_BUDGET = world(
+    "ask-over-budget", calls(call("read", "a")), calls(ask()), limits={"max_tool_calls": 1}, **MAY_ASK
+)
 REASON_CUT = world("reason-cut", calls(ask(f"  {LONG}")), **MAY_ASK)
 REASON_UNREADABLE = world("reason-unreadable", calls(ask(5)), **MAY_ASK)
 REASON_EMPTY = decides("reason-empty", {"type": "escalate", "reason": " "}, **MAY_ASK)
@@ -172,6 +176,7 @@ CANCELLED = world(
     tools=(*TOOLS, Tool("slow", waits=True)),
     cancelled=True,
 )
+CANCELLED_ASKING = world("cancelled-asking", calls(call("read", "a")), Round(hangs=True), cancelled=True)
 
 # ---- what is told beside the replies, and the clock ------------------------------------------------------
 

@@ -39,7 +39,7 @@ class Round:
     """What is done when one request is there: `calls`, or else `say`.
 
     `decide` is a decision (or a runtime's outcome) given as it stands; `raises` lets the driver itself break,
-    `fails` the occupant of its seat.
+    `fails` the occupant of its seat; `hangs` never answers.
     """
 
     calls: tuple[Move, ...] = ()
@@ -47,11 +47,7 @@ class Round:
     decide: Mapping[str, Any] | None = None
     raises: bool = False
     fails: bool = False
-
-    @property
-    def plain(self) -> bool:
-        """Whether an occupant that only calls and says can do all of it."""
-        return self.decide is None and not self.raises and all(move.step is None for move in self.calls)
+    hangs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +70,8 @@ class Tool:
 @dataclass(frozen=True, slots=True)
 class World:
     """One world. `own` names tools of the kernel's own that are requested beside `tools`; `unrequested` tools are
-    registered and not requested. `hint` is offered for whatever fails. `cancelled` cancels the run while a tool waits.
-    `attack` names what is done to the run from beside its driver (kernel.conformance.attacks).
+    registered and not requested. `hint` is offered for whatever fails. `cancelled` cancels the run while a tool waits
+    or the seat hangs. `attack` names what is done to the run from beside its driver (kernel.conformance.playing).
     """
 
     id: str
