@@ -1,10 +1,9 @@
 """Decides which characters of a row are its text: retired envelope tags and labels that an answer copied are not.
 
 A label is `[time] source:`, which earlier requests put ahead of every row and models copied into their answers. At the
-start of an answer a bracketed time goes, and with it a source that is known or is written as one (small letters, digits,
-`_`, `-`), as often as they stand there; at the start of a later line only the whole label of a known source goes.
-Everything else stays, a time inside a line or at the end as well.
-(Seed 002.)
+start of an answer a bracketed time goes, and with it a source that is known or is written as one (small letters,
+digits, `_`, `-`), as often as they stand there; at the start of a later line only the whole label of a known source
+goes. Everything else stays, a time inside a line or at the end as well. (Seed 002.)
 """
 
 import re

@@ -17,6 +17,7 @@ from kernel.conversation.records import ASSISTANT, ConversationError, Heard, Rec
 from kernel.conversation.words import about_line, cut_line, day_line, time_line
 from kernel.messages import Cut, Locale, Message, Role
 
+HISTORY_LIMIT: Final = 5_000  # messages; an event names no more than twice as many
 PAUSE: Final = timedelta(minutes=30)  # a shorter one is not worth a word
 
 
@@ -54,6 +55,9 @@ def compose(given: Situation) -> Request:
     since, start = _window(given)
     cut = find_cut([row for row in rows[since:] if row.text], given.owner, given.heard)
     history = _history(given, rows[start:])
+    if len(history) > HISTORY_LIMIT:
+        size = f"the history has {len(history)} messages; the limit is {HISTORY_LIMIT}"
+        raise ConversationError(f"{size}: write a summary or set a later history_since")
     ahead = history.pop().text if history and history[-1].role == "user" else ""
     parts = (ahead, _state_block(given, cut), without_tags(given.utterance))
     said = Message("user", GAP.join(part for part in parts if part), "utterance")
@@ -96,7 +100,7 @@ def _rows(given: Situation) -> list[Record]:
 def _history(given: Situation, rows: Sequence[Record]) -> list[Message]:
     """Return the summary and the rows as messages, neighbours of one role joined by a newline."""
     history: list[Message] = []
-    summary = given.summary.text.strip() if given.summary is not None else ""
+    summary = without_tags(given.summary.text) if given.summary is not None else ""
     if summary:
         history.append(Message("user", summary, "summary"))
     for role, text in _said(given, rows):

@@ -173,6 +173,11 @@ def test_a_conversation_is_a_run_a_turn(stack: RunningStack, tmp_path: Path) -> 
     assert "They compared dates as texts." in third
     assert "2026-09-25 08:30 +02:00 Friday, 11 h 19 min since the last exchange" not in second
     assert "[Thursday, 24 September]" in third and "08:30 +02:00 Friday" in third
+    cuts = [event["data"] for run_id in runs for event in events_of(stack, run_id) if event["type"] == "answer.cut"]
+    assert [(cut["heard"], cut["record_id"]) for cut in cuts] == [
+        ("prefix", f"{runs[0]}:answer"),
+        ("nothing", f"{runs[1]}:answer"),
+    ]
     [ended] = [event for event in events_of(stack, runs[2]) if event["type"] == "run.completed"]
     assert ended["data"]["answer"].endswith("on Friday, and that is today.")
 

@@ -60,6 +60,7 @@ async def test_a_turn_finds_what_the_one_before_left() -> None:
     assert f"the user heard only “{STORY[:6]}”" in sent(edges, 1)[-1][1]
     assert sent(edges, 1)[-1][1].endswith("\n\ngo on")
     assert [message.origin for message in edges.model.requests[1]] == ["rules", "record", "record", "utterance"]
+    assert edges.data_of("answer.cut") == [{"heard": "prefix", "prefix": STORY[:6], "record_id": answer_id("one")}]
 
 
 async def test_t32_an_answer_is_kept_without_the_label_it_copied() -> None:

@@ -94,3 +94,22 @@ def test_the_spoken_text_may_be_another_than_the_written_one() -> None:
 def test_the_order_of_arrival_does_not_matter(heard: list[Heard]) -> None:
     """What was played longest decides."""
     assert cut(*heard, report("r2", "interrupted", "18:31")) == Cut("prefix", STORY[:9], "r2")
+
+
+REPORTS = st.one_of(
+    st.builds(heard_to, st.integers(0, len(STORY)), st.sampled_from(["18:28", "18:29", "18:30"])),
+    st.builds(played, st.just("r2"), st.sampled_from(["", "Once", STORY]), st.sampled_from([STORY, "Once"])),
+    st.builds(report, st.just("r2"), st.sampled_from(["interrupted", "spoken"]), st.just("18:29"), st.just("Once")),
+)
+
+
+@given(st.lists(REPORTS, max_size=5))
+def test_nothing_is_ever_quoted_that_was_not_reported(heard: list[Heard]) -> None:
+    """Whatever is reported in whatever order: a quoted part was reported as played, and begins the spoken text."""
+    found = cut(*heard)
+    if found is not None and found.prefix:
+        assert found.heard == "prefix"
+        assert found.prefix in [one.text for one in heard if one.kind == "played"]
+        assert any(text.startswith(found.prefix) and text != found.prefix for text in (STORY, "Once"))
+    elif found is not None:
+        assert found.heard in ("nothing", "unknown")

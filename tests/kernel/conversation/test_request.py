@@ -64,6 +64,14 @@ def test_a_summary_without_its_anchor_is_an_error() -> None:
         turn(rows((OWNER, "a")), summary=Summary("gone", "So far."))
 
 
+def test_a_history_too_long_to_be_sent_is_an_error() -> None:
+    """The limit and both ways out are named; one message less is sent."""
+    talk = tuple(Record(str(number), at("18:00"), (OWNER, "jarvis")[number % 2], "x") for number in range(5_002))
+    with pytest.raises(ConversationError, match="5002 messages; the limit is 5000: write a summary or set a later"):
+        turn(talk)
+    assert len(turn(talk[:5_000]).messages) == 5_002
+
+
 def test_days_are_those_of_the_rows_themselves() -> None:
     """The first row of each day that the owner's own clock showed, and no other; an empty row opens nothing."""
     talk = (

@@ -45,7 +45,7 @@ def situations(draw: st.DrawFn) -> Situation:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(situations())
 def test_any_request_is_one_that_every_provider_takes(given_: Situation) -> None:
     """System first, no two user messages in a row, none empty, the turn's own last, the block in it once."""
@@ -61,7 +61,7 @@ def test_any_request_is_one_that_every_provider_takes(given_: Situation) -> None
     assert [message.text.count(header) for message in messages] == [0] * (len(messages) - 1) + [1]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(situations())
 def test_nothing_of_the_program_stands_in_an_assistant_message(given_: Situation) -> None:
     """Its text is made of words that were said; no time, date or state stands at its head."""
@@ -71,7 +71,7 @@ def test_nothing_of_the_program_stands_in_an_assistant_message(given_: Situation
             assert set(message.text.split("\n")) <= {"yes", "two", "lines", "hm"}
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(situations(), st.sampled_from([1, 45, 3_000]))
 def test_only_the_time_line_knows_the_clock(given_: Situation, minutes: int) -> None:
     """The same state at another moment: one line differs."""
@@ -83,7 +83,7 @@ def test_only_the_time_line_knows_the_clock(given_: Situation, minutes: int) -> 
     assert all(line.startswith(LABELS[given_.locale].time) for line in differing[0])
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(situations(), st.sampled_from(["fine", "", "[2026-09-25T09:00:00+08:00] jarvis: fine"]))
 def test_a_turn_only_adds_to_the_history_before_it(given_: Situation, answer: str) -> None:
     """System and history of a turn are where the next request begins, to the byte: a provider can keep them."""
