@@ -73,7 +73,7 @@ class KernelLoop:
             raised = ("activations_per_tool", "activations_per_run", "tokens_per_run")
             given = dict.fromkeys(raised, PLENTY) if self.failing else {}
         switches = Switches(activation=self.failing, off=("task.priming",))
-        limits = Limits(max_turns=turns + 2, **given)  # one more than needed: the last one allowed is not searched for
+        limits = Limits(max_turns=turns + 2, **given)  # more than needed: the last one allowed is not searched for
         return edges, RunSpec("r-1", "Find every value", tools=(), limits=limits, switches=switches)
 
     async def run(self, turns: int) -> float:

@@ -66,7 +66,7 @@ def open_calls(step: Step, observed: ModelReplied) -> None:
         duplicate = any(other.seen.digest == seen.digest for other in calls)
         ids, caused_by = call_ids(step.state, seen), step.state.call_event_id
         event_id = step.emit("tool.requested", observed.at_ns, {"arguments": seen.excerpt}, caused_by=caused_by, **ids)
-        calls.append(Call(kept, first + index, event_id, duplicate=duplicate, gist=clip(seen.excerpt, GIST_LIMIT)))
+        calls.append(Call(kept, first + index, event_id, duplicate=duplicate, gist=seen.excerpt[:GIST_LIMIT]))
     step.set(calls=tuple(calls), next_seq=first + len(calls))
     advance(step, observed.at_ns)
 
@@ -107,7 +107,6 @@ def advance(step: Step, at_ns: int) -> None:
         if refusal is not None:
             refuse(step, at_ns, call, *refusal)
             continue
-        call = next_call(step.state) or call
         if needs_approval(step.state, call):
             ask_approval(step, at_ns, call)
             step.flush()

@@ -4,9 +4,7 @@ The first that stands against a call refuses it, and the run goes on. A refused 
 guess at a tool that is not offered does. (Seed 001 §5.1, seed 003.)
 """
 
-from dataclasses import replace
-
-from kernel.core.settling import settle, tool_of
+from kernel.core.settling import tool_of
 from kernel.core.state import Call, RunState
 from kernel.core.step import Step
 from kernel.messages import Limits, ToolStatus
@@ -15,16 +13,14 @@ Refusal = tuple[ToolStatus, str, str]  # status, code, reply
 
 
 def admit(step: Step, call: Call) -> Refusal | None:
-    """Let a call through, once, or return why it may not be executed."""
-    if call.admitted:
+    """Let a call through and count it, or return why it may not be executed. One that a person allowed has passed."""
+    if call.approved:
         return None
     refusal = _outside(step.state, call)
-    if refusal is None:
-        step.set(n_calls=step.state.n_calls + 1)
-        refusal = _unfit(step.state, call)
-    if refusal is None:
-        settle(step, replace(call, admitted=True))
-    return refusal
+    if refusal is not None:
+        return refusal
+    step.set(n_calls=step.state.n_calls + 1)
+    return _unfit(step.state, call)
 
 
 def call_limit(limits: Limits) -> int:

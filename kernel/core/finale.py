@@ -4,16 +4,16 @@ Work that was done is never lost behind an error: the results stay, and one last
 answer that rests on them. (Seed 000.)
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from contract.text import clip
+from kernel.core.bounds import clip_bytes
 from kernel.core.state import RunState
 from kernel.core.step import Step
 from kernel.messages import Locale
 
-RECEIPTS_BYTES: Final = 1_500  # of the receipts a run's state keeps, the newest
+RECEIPTS: Final = 24  # results that a run's state keeps, the newest
+RECEIPT_BYTES: Final = 72  # of one of them
 GIST_LIMIT: Final = 60  # code points of what a call was called with
 
 LIMIT_CODES: Final = {
@@ -123,17 +123,6 @@ def _limitation(state: RunState, words: Words, limit: str) -> str:
 
 def note_receipt(step: Step, name: str, gist: str, status: str) -> None:
     """Remember that an executed call left a result: a line of what it was and how it ended."""
-    called = f" {' '.join(gist.split())}" if gist.strip() else ""
-    line = f"{clip(name + called, GIST_LIMIT)}: {status}"
-    step.set(receipts=_newest((*step.state.receipts, line)), n_receipts=step.state.n_receipts + 1)
-
-
-def _newest(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return the last lines that fit together."""
-    room, kept = RECEIPTS_BYTES, 0
-    for line in reversed(lines):
-        room -= len(line.encode("utf-8", "replace")) + 3
-        if room < 0:
-            break
-        kept += 1
-    return tuple(lines[len(lines) - kept :])
+    called = clip_bytes(" ".join([name, *gist.split()]), RECEIPT_BYTES)
+    receipts = (*step.state.receipts, f"{called}: {status}")[-RECEIPTS:]
+    step.set(receipts=receipts, n_receipts=step.state.n_receipts + 1)

@@ -102,8 +102,8 @@ class Call:
     """One tool call of the current turn. `outcome` is empty until it has its reply.
 
     A `waiting` call was started, and its reply comes from elsewhere, in any order: from the operation or the child run
-    named by `subject`, from a person, or, for a copy, from the call that was executed in its place. One that is
-    `admitted` has passed the envelope; `gist` is the start of what it was called with.
+    named by `subject`, from a person, or, for a copy, from the call that was executed in its place. `gist` is
+    the start of what it was called with.
     """
 
     seen: CallSeen
@@ -121,7 +121,6 @@ class Call:
     situation: Situation = Situation()
     approved: bool = False
     tool_arguments: str = ""
-    admitted: bool = False
     gist: str = ""
 
 

@@ -14,6 +14,7 @@ from kernel.messages import (
     Hint,
     HintAnswer,
     HintsArrived,
+    Limits,
     ModelReplied,
     Observation,
     RunPrepared,
@@ -25,7 +26,8 @@ from kernel.messages import (
     ToolSpec,
 )
 
-SPEC = RunSpec(run_id="r-1", task="Release the parser package", switches=Switches(off=("task.priming",)))
+ROOM = Limits(max_turns=40, max_tool_calls=400)  # room for what is not about these two
+SPEC = RunSpec(run_id="r-1", task="Release the parser package", switches=Switches(off=("task.priming",)), limits=ROOM)
 TOOLS = (
     ToolSpec("shell"),
     ToolSpec("sql"),

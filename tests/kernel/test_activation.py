@@ -30,7 +30,7 @@ from kernel.messages import (
     ToolSpec,
 )
 from kernel.testing import hint
-from tests.kernel.core_run import SPEC, CoreRun
+from tests.kernel.core_run import ROOM, SPEC, CoreRun
 
 KINDS = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike".split()  # noqa: SIM905
 
@@ -40,7 +40,7 @@ def errors(tool: str, *kinds: str) -> list[tuple[str, str]]:
 
 
 def limited(**limits: int) -> CoreRun:
-    return CoreRun(replace(SPEC, limits=Limits(**limits)))
+    return CoreRun(replace(SPEC, limits=replace(ROOM, **limits)))
 
 
 def asked(run: CoreRun) -> list[str]:

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from contract.events import check_data
-from kernel.drivers import DriverReply
+from kernel.drivers import DriverReply, ModelRequest
 from kernel.drivers.openai_chat import OpenAIChatDriver
 from kernel.edge.activities import Activities
 from kernel.edge.histories import History, KnownRun
@@ -432,7 +432,11 @@ def test_call_ids_are_unique_whatever_the_model_says() -> None:
     known.add(Message("assistant", "", "model", (ToolCall("x", "shell", "{}"),)))
     history = History(known, 1)
     given = ("x-1-0", "x-1-1", "x", "", "call-1-0", "x")
-    reply = checked(DriverReply("", tuple(ToolCall(call_id, "shell", "{}") for call_id in given)), history)
+    reply = checked(
+        DriverReply("", tuple(ToolCall(call_id, "shell", "{}") for call_id in given)),
+        history,
+        ModelRequest("r", 1, (), ()),
+    )
     ids = [call.call_id for call in reply.calls]
     assert len({*ids, "x"}) == len(ids) + 1
     assert (ids[0], ids[1], ids[4]) == ("x-1-0", "x-1-1", "call-1-0"), "an id that is free is kept"

@@ -390,7 +390,7 @@ def test_what_goes_on_as_new_is_small_whatever_a_run_is_given() -> None:
     """The state carried over is within its limit also with as many tools as a run may have and the longest replies."""
     servers = [f"{'k' * 90}-{number}" for number in range(20)]
     tools = [ToolSpec(f"{'t' * 58}-{number}", servers[number % 20]) for number in range(TOOLS_BYTES // 155)]
-    spec = replace(SPEC, task="задача " * 900, limits=Limits(turns_per_workflow=1))
+    spec = replace(SPEC, task="задача " * 900, limits=Limits(max_tool_calls=12, turns_per_workflow=1))
     assert spec_problem(spec) == ""
     run = CoreRun(spec, [*tools, ToolSpec("ask_human", kind="ask_human")])
     run.ask(*(("ask_human", {"question": f"Which, {number}?"}) for number in range(12)))

@@ -156,10 +156,10 @@ async def test_t49_a_success_between_resets_nothing() -> None:
 
 
 async def test_t50_a_tool_that_does_not_exist_is_refused_not_failed() -> None:
-    """T50: asking for it again and again searches for nothing and still uses up the turns."""
+    """T50: asking for it again and again searches for nothing and still uses up the rounds."""
     model = ScriptedModel(*[[call("imaginary")] for _ in range(9)])
     edges = await made(MemoryEdges(model, {"shell": works()}), replace(SPEC, limits=Limits(max_turns=4)))
-    assert len(model.requests) == 4
+    assert len(model.requests) == 5
     assert {data["code"] for data in edges.data_of("tool.blocked")} == {"tool_unavailable"}
     assert edges.hint_requests == [] and skips(edges) == [] and edges.data_of("tool.failed") == []
     assert edges.event_types()[-1] == "run.limit_reached"
@@ -205,10 +205,10 @@ async def test_t04_a_delegated_call_is_awaited_before_the_next_request() -> None
 
 
 async def test_t26_a_delegated_run_obeys_its_own_limit() -> None:
-    """T26: two turns are two requests, however many the parent has."""
+    """T26: two rounds and its last request, however many the parent has."""
     edges, spec = delegating(*[[call("ok", n=n)] for n in range(9)])
     await made(edges, spec)
-    assert len(edges.models["helper"].requests) == 2
+    assert len(edges.models["helper"].requests) == 3
     assert edges.data_of("delegate.finished")[0]["status"] == "limit_reached"
     assert edges.event_types()[-1] == "run.completed"
 

@@ -25,7 +25,7 @@ from kernel.testing import MemoryEdges, ScriptedModel, call
 from tests.kernel.temporal_run import TemporalRun, temporal_run
 from tests.kernel.test_scenarios import SCENARIOS, SPEC, Scenario, works
 
-EVERY_TURN = Limits(turns_per_workflow=1)
+EVERY_TURN = Limits(max_turns=40, max_tool_calls=400, turns_per_workflow=1)
 
 
 @dataclass

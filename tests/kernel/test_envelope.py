@@ -132,7 +132,7 @@ async def test_t50_guessing_tools_uses_up_the_budget() -> None:
 
 async def test_the_budget_is_as_many_calls_as_steps_unless_said() -> None:
     """A reply of nine calls in a run of eight steps: the ninth is refused."""
-    run = await made([tool_call("shell", n=n) for n in range(9)])
+    run = await made([tool_call("shell", n=n) for n in range(9)], spec=limited(Limits()))
     assert (len(run.executed), run.refused) == (8, ["tool_call_limit_exceeded"])
 
 

@@ -12,7 +12,7 @@ from kernel.core.bounds import STATE_BYTES, cleaned
 from kernel.core.codec import to_json
 from kernel.core.decide import decide, start
 from kernel.core.delegation import child_spec
-from kernel.drivers import DriverReply
+from kernel.drivers import DriverReply, ModelRequest
 from kernel.drivers.openai_chat import read_completion
 from kernel.drivers.rendering import render_openai
 from kernel.edge.histories import History, KnownRun
@@ -305,7 +305,11 @@ def test_long_words_of_people_cost_no_time() -> None:
 
 def test_a_name_is_cleaned_before_it_is_cut() -> None:
     """Half of a secret is no name either."""
-    seen = checked(DriverReply("", (ToolCall("\ud83d", " " * 100 + CANARY, "{}"),)), History(KnownRun(), 0))
+    seen = checked(
+        DriverReply("", (ToolCall("\ud83d", " " * 100 + CANARY, "{}"),)),
+        History(KnownRun(), 0),
+        ModelRequest("r", 1, (), ()),
+    )
     (one,) = seen.calls
     assert "ghp_" not in one.name
     (one.name + one.call_id).encode()

@@ -12,7 +12,8 @@ from kernel.messages import ApprovalDecided, Hint, HintRequest, Limits, RunSpec,
 from kernel.runtime.local import LocalRun
 from kernel.testing import FindHints, MemoryEdges, ScriptedModel, ToolError, call, hint
 
-SPEC = RunSpec(run_id="r-1", task="Release the parser package", switches=Switches(off=("task.priming",)))
+ROOM = Limits(max_turns=40, max_tool_calls=400)  # room for what is not about these two
+SPEC = RunSpec(run_id="r-1", task="Release the parser package", switches=Switches(off=("task.priming",)), limits=ROOM)
 
 
 def fails(detail: str, **fields: Any) -> Callable[..., str]:
@@ -385,11 +386,13 @@ async def test_switches(switches: Switches, searched: list[str], skipped: list[s
 
 async def test_last_turn_searches_nothing_and_the_limit_has_its_own_end() -> None:
     """Before the last request no search is made; after it the run ends as limit_reached, once."""
-    edges = MemoryEdges(ScriptedModel(*[[call("shell", n=n)] for n in range(9)]), {"shell": fails("error {n} b c")})
+    turns = [[call("shell", n=name)] for name in ("alpha", "bravo", "charlie")]
+    edges = MemoryEdges(ScriptedModel(*turns), {"shell": fails("cannot find '{n}'")})
     result = await LocalRun(edges, clock_ns=edges.clock).run(replace(SPEC, limits=Limits(max_turns=2)))
+    searched = [request.tool_result for request in edges.hint_requests]
     assert result.status == "limit_reached"
     assert len(edges.model.requests) == 3
-    assert skips(edges) == ["final_turn"]
+    assert (searched, skips(edges)) == (["cannot find 'alpha'"], ["final_turn"])
     assert sum(kind in ("run.completed", "run.limit_reached", "run.failed") for kind in edges.event_types()) == 1
 
 
