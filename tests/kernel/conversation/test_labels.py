@@ -73,7 +73,7 @@ PIECES = st.sampled_from(
         "[time to go] ",
         "\n",
         " ",
-        "home",
+        "Home!",
         "<b>",
         "jarvis: ",
     ]
@@ -85,5 +85,5 @@ def test_an_answer_that_is_read_again_is_clean(text: str) -> None:
     """Taking labels off a second time changes nothing, and no word of the answer is lost."""
     once = answer_text(text, KNOWN)
     assert answer_text(once, KNOWN) == once
-    assert once.count("home") == text.count("home")
+    assert once.count("Home!") == text.count("Home!")
     assert once.count("[time to go]") == text.count("[time to go]")
