@@ -1,8 +1,10 @@
 """The one brush: operations in order and their exact receipts, a gate for current dates, and the way to the model."""
 
 import asyncio
+import errno
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -135,6 +137,37 @@ async def test_what_changed_nothing_says_so(worker: Worker) -> None:
     assert (await worker.brush(TIME, {"op": "list"})).effect == "none"
     assert (await worker.brush(put("/a", "a"))).effect == "none"
     assert not worker.notes.exists()
+
+
+async def test_what_the_disk_does_not_tell_is_uncertain(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When putting the new file in place fails, nobody knows which one will be there: `uncertain`, also after a write
+    that was applied."""
+    await worker.brush(put("a.md", "before"))
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "rename", broken)
+    result = await worker.brush(put("a.md", "after"))
+    assert (result.status, result.effect, result.error_class) == ("failed", "uncertain", "io_error")
+    assert "EIO" in result.diagnostic and "read it before you go on" in result.diagnostic
+    assert "[effect: uncertain]" in reply_text(result)
+    assert everything_below(worker.notes) == {"a.md": "before"}
+
+
+async def test_a_full_disk_changes_nothing(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be written down whole never takes the note's place, and leaves no half behind."""
+    await worker.brush(put("a.md", "before"))
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    result = await worker.brush(put("a.md", "after"), put("b.md", "b"), TIME, on_failure="go_on")
+    assert [one.get("code") for one in receipts(result)] == ["io_error"] * 3
+    assert (result.status, result.effect, result.time_receipts) == ("failed", "none", ())
+    assert everything_below(worker.folder / "work" / FOLDER) == {}
+    assert everything_below(worker.notes) == {"a.md": "before"}
 
 
 REFUSED: list[tuple[Any, str]] = [
