@@ -1,17 +1,25 @@
 """Escalations: the list, the page of one, who may decide it, and what a grant gives to the next run. (Seed 003.)"""
 
+import asyncio
 import html
+import io
+import json
 import re
 import threading
+import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.core.management import CommandError, call_command
 from django.db import connection, connections
-from django.test import Client
+from django.test import Client as Browser
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from pytest_django import Settings
+from temporalio.client import Client
 
 from debugger.grants import AlreadyDecided, Ask, Choice, RunIsGone, decide, granted_to
 from debugger.launching import with_grants
@@ -35,8 +43,8 @@ class World:
     project: Project
     people: dict[str, User]
 
-    def client(self, person: str = "alice", *, csrf: bool = False) -> Client:
-        client = Client(enforce_csrf_checks=csrf)
+    def client(self, person: str = "alice", *, csrf: bool = False) -> Browser:
+        client = Browser(enforce_csrf_checks=csrf)
         if person != "anonymous":
             client.force_login(self.people[person])
         return client
@@ -427,3 +435,46 @@ def test_of_two_at_once_one_decides() -> None:
     assert sorted(told) == sorted([kept[0], f"granted by {kept[0]}"])
     assert kept[2] == [f"tool_of_{kept[0]}"]
     assert Run.objects.count() == 1
+
+
+def test_a_run_started_for_the_project_is_given_what_was_granted(
+    world: World, temporal_address: str, settings: Settings, tmp_path: Path
+) -> None:
+    """`manage.py start_run` hands the grant on to the runtime; a run of another project goes without it."""
+    settings.TEMPORAL_ADDRESS, settings.VAR_DIR = temporal_address, tmp_path
+    settings.TEMPORAL_TASK_QUEUE = f"queue-{uuid.uuid4().hex}"
+    world.post({"verdict": "granted", "tools": "deploy"})
+    spec = tmp_path / "release.json"
+    spec.write_text(json.dumps({"task": "Release it", "task_id": "release", "tools": ["shell"], "grants": ["shell"]}))
+    given = {}
+    for slug in ("alpha", "gamma"):
+        out = io.StringIO()
+        run_id = f"{slug}-{uuid.uuid4().hex}"
+        call_command("start_run", "--spec", str(spec), "--project", slug, "--run-id", run_id, stdout=out, stderr=out)
+        assert out.getvalue().startswith(run_id)
+        sent = asyncio.run(input_of(temporal_address, run_id))
+        assert sent["tools"] == ["shell"]
+        given[slug] = sent["grants"]
+    assert given == {"alpha": ["shell", "deploy"], "gamma": ["shell"]}
+
+
+async def input_of(address: str, run_id: str) -> dict[str, Any]:
+    """Return the spec that the runtime was given."""
+    client = await Client.connect(address)
+    history = await client.get_workflow_handle(run_id).fetch_history()
+    begun = history.events[0].workflow_execution_started_event_attributes
+    return dict(json.loads(begun.input.payloads[0].data)["spec"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--demo", "needs-a-grant", "--project", "nowhere"], "there is no project 'nowhere'"),
+        (["--demo", "nothing", "--project", "alpha"], "there is no demo 'nothing'; there are: .*needs-a-grant"),
+        (["--spec", "/no/such/file", "--project", "alpha"], "cannot be read as JSON"),
+    ],
+)
+def test_what_cannot_be_started_is_named(world: World, arguments: list[str], said: str) -> None:
+    """The project, the demo or the file, before the runtime is asked for anything."""
+    with pytest.raises(CommandError, match=said):
+        call_command("start_run", *arguments)

@@ -1,0 +1,72 @@
+"""Starts one run for a project, with the tools that its people have granted to such runs."""
+
+import json
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from debugger.demo import read_demo_tasks
+from debugger.embedded.var_dir import PLACES_NAME
+from debugger.grants import granted_to
+from debugger.launching import LaunchError, Runtime, start_run
+from debugger.preparation import DEMO_SLUG
+from ingest.models import Project
+
+
+class Command(BaseCommand):
+    help = "Start a run; people of the project can answer and cancel it, and what they granted such runs it may use."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("--demo", help="name of a demo task")
+        what.add_argument("--spec", type=Path, help="file with the fields of the kernel's RunSpec as JSON")
+        parser.add_argument("--project", default=DEMO_SLUG, help="slug of its project, %(default)s by default")
+        parser.add_argument("--run-id", default="", help="id of the run; made from the name and the time when absent")
+
+    def handle(self, *args: object, **options: object) -> None:
+        project = str(options["project"])
+        if not Project.objects.filter(slug=project, deleted_at=None).exists():
+            raise CommandError(f"there is no project {project!r}")
+        demo, path = options["demo"], options["spec"]
+        name, spec = (str(demo), _demo_spec(str(demo))) if demo else _read_spec(Path(str(path)))
+        run_id = str(options["run_id"] or spec.get("run_id") or f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+        granted = granted_to(spec, project)
+        runtime = Runtime(_temporal_address(), settings.TEMPORAL_NAMESPACE, settings.TEMPORAL_TASK_QUEUE)
+        try:
+            start_run(runtime, {**spec, "run_id": run_id}, project, granted=granted)
+        except LaunchError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(run_id)
+        if granted:
+            self.stderr.write(f"granted by people: {', '.join(granted)}")
+
+
+def _demo_spec(name: str) -> dict[str, object]:
+    try:
+        tasks = {task.name: task for task in read_demo_tasks()}
+    except LaunchError as error:
+        raise CommandError(str(error)) from error
+    if name not in tasks:
+        raise CommandError(f"there is no demo {name!r}; there are: {', '.join(tasks)}")
+    return dict(tasks[name].spec)
+
+
+def _read_spec(path: Path) -> tuple[str, dict[str, object]]:
+    try:
+        spec = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise CommandError(f"{path} cannot be read as JSON: {error}") from error
+    if not isinstance(spec, dict):
+        raise CommandError(f"{path} holds no JSON object with the fields of a RunSpec")
+    return path.stem, spec
+
+
+def _temporal_address() -> str:
+    """Return the address of the `up` that runs on VAR_DIR, that of the settings when none does."""
+    try:
+        return str(json.loads((settings.VAR_DIR / PLACES_NAME).read_text())["temporal_address"])
+    except (FileNotFoundError, KeyError):
+        return str(settings.TEMPORAL_ADDRESS)
