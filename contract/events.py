@@ -132,7 +132,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "follows": may("str", "event_id of the previous model.requested of this run, absent for the first"),
             "n_kept": may("int", "messages taken unchanged from that request, from its start"),
             "n_messages": need("int", "messages in this request"),
-            "new_messages": may("array", "messages added: role, text, calls, call_id, origin, hash, tokens"),
+            "new_messages": may("array", "messages added: role, text, calls, call_id, status, code, origin, hash, tokens"),
             "tokens": may("int", "estimated tokens of the whole request"),
             "n_tools": may("int", "tools offered"),
             "finale": may("bool", "the last request of the run, sent without tools"),

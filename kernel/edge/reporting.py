@@ -71,6 +71,10 @@ def _body(message: Message, position: int) -> dict[str, Any]:
     }
     if message.call_id is not None:
         body["call_id"] = message.call_id
+    if message.status:
+        body["status"] = message.status
+    if message.code:
+        body["code"] = message.code
     if message.calls:
         body["calls"] = [
             {"call_id": call.call_id, "name": call.name, "arguments": clean(call.arguments)} for call in message.calls
