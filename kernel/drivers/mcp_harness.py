@@ -113,8 +113,8 @@ class CommandHarness:
             return await self._run(task, folder, environment)
 
     async def _run(self, task: bytes, folder: Path, environment: Mapping[str, str]) -> str:
-        try:
-            process = await asyncio.create_subprocess_exec(
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
                 *self._command,
                 cwd=folder,
                 env=environment,
@@ -123,6 +123,13 @@ class CommandHarness:
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
             )
+        )
+        try:
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:  # what is half started would be left with all that it has started itself
+            with suppress(OSError, ValueError):
+                await _killed(await starting)
+            raise
         except (OSError, ValueError) as error:
             raise HarnessError(f"the harness could not be started: {type(error).__name__}") from None
         try:
@@ -134,11 +141,16 @@ class CommandHarness:
         except TimeoutError:
             raise HarnessError(f"the harness did not end within {self._seconds:g} seconds") from None
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), KILL_SECONDS)
+            await _killed(process)
         return _said(code, output.decode(errors="replace").strip(), errors.decode(errors="replace").strip())
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    """Kill a process with all that is in its group."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), KILL_SECONDS)
 
 
 def _said(code: int, output: str, errors: str) -> str:

@@ -343,7 +343,7 @@ async def test_a_command_is_killed_with_its_run(tmp_path: Path) -> None:
     """The command and what it started are gone when the run is over."""
     os_pipe = tmp_path / "pipe"
     os.mkfifo(os_pipe)
-    command = f"sleep 600 & exec 3>{os_pipe}; echo ready >&3; wait"
+    command = f"exec 3>{os_pipe}; sleep 600 & echo ready >&3; wait"
     run = PluginRun(driver_of(CommandHarness(["/bin/sh", "-c", command])))
     asking = asyncio.create_task(run.ask())
     with await asyncio.to_thread(os_pipe.open) as pipe:
