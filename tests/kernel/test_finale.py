@@ -210,3 +210,18 @@ def test_the_words_of_all_languages_have_the_same_places() -> None:
         for words in WORDS.values()
     ]
     assert places == [places[0]] * 3
+
+
+async def test_t24_a_ceiling_is_told_apart_from_a_crash() -> None:
+    """T24: each ends in exactly one terminal event, and the words are not the same."""
+
+    class Broken(Tireless):
+        async def reply(self, request: ModelRequest) -> DriverReply:
+            raise RuntimeError("the driver is on fire")
+
+    ends = []
+    for model in (Tireless(*LAST), Broken()):
+        edges, result = await ended(model, Limits(max_turns=1))
+        (terminal,) = [kind for kind in edges.event_types() if kind in TERMINAL]
+        ends.append((terminal, result.status))
+    assert ends == [("run.limit_reached", "limit_reached"), ("run.failed", "failed")]
