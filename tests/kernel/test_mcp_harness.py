@@ -295,20 +295,20 @@ async def test_a_run_that_ends_stops_the_harness() -> None:
 
 
 HARNESS = """
-import asyncio, os, sys
-import httpx2
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
+import json, os, sys
+from urllib.request import Request, urlopen
 
-async def main():
-    headers = {"Authorization": "Bearer " + os.environ["TEMPORALITY_MCP_TOKEN"]}
-    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-        bridge = streamable_http_client(os.environ["TEMPORALITY_MCP_URL"], http_client=http)
-        async with Client(bridge, cache=None) as client:
-            result = await client.call_tool("read", {"task": sys.stdin.read()})
-    print(result.content[0].text, os.environ.get("KERNEL_DATABASE_URL"), os.environ["MINE"], os.listdir("."))
-
-asyncio.run(main())
+task = sys.stdin.read()
+call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read", "arguments": {"task": task}}}
+headers = {
+    "Authorization": "Bearer " + os.environ["TEMPORALITY_MCP_TOKEN"],
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+}
+with urlopen(Request(os.environ["TEMPORALITY_MCP_URL"], json.dumps(call).encode(), headers)) as answer:
+    [data] = [line.removeprefix(b"data: ") for line in answer if line.startswith(b"data: {")]
+text = json.loads(data)["result"]["content"][0]["text"]
+print(text, os.environ.get("KERNEL_DATABASE_URL"), os.environ["MINE"], os.listdir("."))
 """
 
 
