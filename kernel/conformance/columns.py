@@ -17,7 +17,7 @@ from kernel.conformance.moves import Decisions
 from kernel.conformance.openai_seat import completion_server, openai_seat
 from kernel.conformance.playing import AFTER_END, LATE_RESULT, SECOND_END, Column, LocalPlayer, Play, Seat
 from kernel.conformance.scripted_seat import scripted_seat
-from kernel.conformance.temporal_column import temporal_player
+from kernel.conformance.temporal_column import START_SECONDS, temporal_player
 from kernel.conformance.worlds import World
 from kernel.drivers.escalation import ESCALATE
 from kernel.drivers.outside import DecidingDriver
@@ -59,12 +59,13 @@ class TemporalColumn:
     title: str = "Temporal"
     about: str = "Decision objects, on the workflow of a real Temporal server."
     at_once: int = 8
+    start_seconds: float = START_SECONDS
 
     def cannot(self, world: World) -> str:
         return _after_end(world, "a driver")
 
     def open(self) -> AbstractAsyncContextManager[Play]:
-        return temporal_player(deciding_seat, self.address)
+        return temporal_player(deciding_seat, self.address, self.start_seconds)
 
 
 def deciding_seat(world: World) -> Seat:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -38,7 +38,9 @@ NAMESPACE: Final = "TEMPORAL_NAMESPACE"
 class TemporalPlayer:
     """Plays worlds on a worker of its own. `edges` are those of its runs, by run id."""
 
-    def __init__(self, client: Client, queue: str, edges: dict[str, WorldEdges], folder: Path, seat: Any) -> None:
+    def __init__(
+        self, client: Client, queue: str, edges: dict[str, WorldEdges], folder: Path, seat: Callable[[World], Seat]
+    ) -> None:
         self._client = client
         self._queue = queue
         self._edges = edges
@@ -48,7 +50,7 @@ class TemporalPlayer:
 
     async def __call__(self, world: World) -> Record:
         """Run the world to its end. Raises TimeoutError when it has none."""
-        seat: Seat = self._seat(world)
+        seat = self._seat(world)
         run_id = f"conformance-{self._name}-{world.id}"
         edges = self._edges[run_id] = WorldEdges(world=world, driver=seat.driver, folder=self._folder)
         handle = await self._client.start_workflow(
@@ -99,11 +101,13 @@ async def attacks_on(handle: WorkflowHandle[Any, RunResult], attack: str, edges:
 
 
 @asynccontextmanager
-async def temporal_player(seat: Any, address: str = "") -> AsyncIterator[Play]:
+async def temporal_player(
+    seat: Callable[[World], Seat], address: str = "", start_seconds: float = START_SECONDS
+) -> AsyncIterator[Play]:
     """Play on the server at `address`, at that of TEMPORAL_ADDRESS, or at one started for the while. Raises
     Unavailable."""
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-        async with _client(address, Path(folder)) as client:
+        async with _client(address, Path(folder), start_seconds) as client:
             edges: dict[str, WorldEdges] = {}
             queue = f"conformance-{uuid.uuid4().hex}"
             served = activities_of(EdgesByRun(edges))
@@ -112,15 +116,15 @@ async def temporal_player(seat: Any, address: str = "") -> AsyncIterator[Play]:
 
 
 @asynccontextmanager
-async def _client(address: str, folder: Path) -> AsyncIterator[Client]:
+async def _client(address: str, folder: Path, seconds: float) -> AsyncIterator[Client]:
     known = address or os.environ.get(ADDRESS, "")
     namespace = os.environ.get(NAMESPACE, "") or "default"
     if known:
-        yield await _connected(known, namespace)
+        yield await _connected(known, namespace, seconds)
         return
     server, own = _start_server(folder)
     try:
-        yield await _connected(own, "default", server)
+        yield await _connected(own, "default", seconds, server)
     finally:
         _stop(server)
 
@@ -132,11 +136,13 @@ def quiet_runtime() -> Runtime:
     return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=levels)))
 
 
-async def _connected(address: str, namespace: str, server: subprocess.Popen[bytes] | None = None) -> Client:
+async def _connected(
+    address: str, namespace: str, seconds: float, server: subprocess.Popen[bytes] | None = None
+) -> Client:
     """Wait until the server answers. Raises Unavailable when it does not in time, or has ended."""
     problem = ""
     try:
-        async with asyncio.timeout(START_SECONDS):
+        async with asyncio.timeout(seconds):
             while server is None or server.poll() is None:
                 try:
                     client = await Client.connect(address, namespace=namespace, runtime=quiet_runtime())
