@@ -235,6 +235,19 @@ def test_many_messages_come_in_windows() -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("event_id", ["a/b", "..", "50% of ночь", "x/data", "?from=1"])
+def test_ids_of_any_shape_have_a_request(event_id: str) -> None:
+    """What a sender calls its event stays one part of the address, in the links of the timeline too."""
+    project, to = make_project("alpha"), Recorder("x/requests/y")
+    to.foreign(event_id, "model.requested", {"n_messages": 1, "new_messages": [said("user", "Hello there")]})
+    send(project, to.events)
+    client, address = member(project), reverse("request-detail", args=["alpha", "x/requests/y", event_id])
+    assert "Hello there" in client.get(address).content.decode()
+    assert json.loads(client.get(reverse("request-data", args=["alpha", "x/requests/y", event_id])).content)["messages"]
+    assert f'href="{address}"' in client.get(reverse("run-detail", args=["alpha", "x/requests/y"])).content.decode()
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("n_requests", [2, 12])
 def test_query_count(n_requests: int) -> None:
     """A request costs the same queries whatever the run holds, and writes nothing."""
