@@ -210,7 +210,7 @@ RETENTION_SECONDS = env_int("RETENTION_SECONDS", 3_600, 1)  # seconds between lo
 DELETION_SECONDS = env_int("DELETION_SECONDS", 60, 1)  # seconds between looks for deletions to go on with
 
 # Conformance.
-CONFORMANCE_REPORT = Path(env_str("CONFORMANCE_REPORT") or VAR_DIR / "conformance.json").resolve()  # what its page shows
+CONFORMANCE_REPORT = Path(env_str("CONFORMANCE_REPORT") or VAR_DIR / "conformance.json").resolve()  # its page
 
 # Operations.
 METRICS_TOKEN = env_str("METRICS_TOKEN")  # bearer token of /metrics; without one it is for this machine only

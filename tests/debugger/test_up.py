@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -15,10 +16,12 @@ from typing import Any
 
 import httpx
 import pytest
+from pytest_django import Settings
 
 from debugger.embedded.sockets import free_port
-from debugger.embedded.stack import SOURCE
-from tests.conftest import own_environment
+from debugger.embedded.stack import NOT_FOR_KERNEL, SOURCE
+from debugger.management.commands.up import Matrix
+from tests.conftest import RunningStack, own_environment
 
 START_SECONDS = 90.0
 STOP_SECONDS = 30.0
@@ -278,3 +281,47 @@ def test_given_services_are_used_and_left_running(
     assert up.stop() == 0
     with socket.create_connection(("127.0.0.1", int(temporal_address.rpartition(":")[2])), timeout=5):
         pass
+
+
+def test_the_matrix_is_made_after_the_demo_at_low_priority(stack: RunningStack, settings: Settings) -> None:
+    """Once the demo is over, with Temporal's address and no secret of the server; what came of it is told once."""
+    settings.CONFORMANCE_REPORT = stack.var_dir / "conformance.json"
+    demo, over, told = threading.Thread(target=lambda: over.wait(60)), threading.Event(), list[str]()
+    matrix = Matrix(stack.programs, demo, told.append)
+    demo.start()
+    matrix.look()
+    assert made(settings.CONFORMANCE_REPORT) == []
+    over.set()
+    demo.join(60)
+    matrix.look()
+    wait_until(lambda: len(made(settings.CONFORMANCE_REPORT)) == 2, START_SECONDS)  # the keeper and the command
+    [process] = [one for one in made(settings.CONFORMANCE_REPORT) if b"keeper.py" not in (one / "cmdline").read_bytes()]
+    assert int((process / "stat").read_text().rpartition(")")[2].split()[16]) == 19
+    names = {entry.partition(b"=")[0].decode() for entry in (process / "environ").read_bytes().split(b"\0")}
+    assert "TEMPORAL_ADDRESS" in names
+    assert names & {*NOT_FOR_KERNEL, "TEMPORALITY_API_KEY"} == set()
+    os.kill(int(process.name), signal.SIGKILL)
+    wait_until(lambda: made(settings.CONFORMANCE_REPORT) == [], STOP_SECONDS)
+    wait_until(lambda: matrix.look() is None and bool(told), STOP_SECONDS)
+    matrix.look()
+    assert told == [f"no conformance report was made, exit status 137: see {stack.var_dir}/log/conformance.log"]
+
+
+def test_without_a_demo_no_matrix_is_made(stack: RunningStack, settings: Settings) -> None:
+    """`--no-demo` is for those who want nothing more than the services."""
+    settings.CONFORMANCE_REPORT = stack.var_dir / "none.json"
+    told = list[str]()
+    Matrix(stack.programs, None, told.append).look()
+    assert (made(settings.CONFORMANCE_REPORT), told) == ([], [])
+
+
+def made(report: Path) -> list[Path]:
+    """Return the processes, as folders of /proc, that make `report`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and f"--out={report}".encode() in (entry / "cmdline").read_bytes():
+                found.append(entry)
+        except OSError:
+            continue
+    return found

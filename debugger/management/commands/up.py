@@ -30,6 +30,7 @@ from debugger.settings import database_from_url
 DEFAULT_PORT = 8000
 POLL_SECONDS = 0.25
 LINK_POLL_SECONDS = 2.0
+WITH_REPORT = (0, 1)  # exit statuses of kernel.conformance: no cell fails, or one does
 
 
 class Stopped(BaseException):
@@ -205,12 +206,14 @@ class Matrix:
             self._child = None
 
     def _outcome(self, child: Child) -> str:
+        if child.exit_code() not in WITH_REPORT:
+            return f"no conformance report was made, exit status {child.exit_code()}: see {child.log}"
         try:
             report = read_report(settings.CONFORMANCE_REPORT)
         except ReportProblem as problem:
             return f"the conformance report cannot be shown: {problem}"
         if report is None:
-            return f"no conformance report was made, exit status {child.exit_code()}: see {child.log}"
+            return f"the conformance report is not there: see {child.log}"
         return f"conformance report of {report.made_at:%Y-%m-%d %H:%M} UTC, cells that fail: {len(report.failures)}"
 
 
