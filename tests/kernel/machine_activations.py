@@ -48,7 +48,6 @@ class Activation:
     activation_id: str
     expected: Expected
     key: str
-    turn: int
     deferred: bool = False
     requested: bool = False
     end: str = ""
@@ -91,25 +90,25 @@ class Activations:
                     reasons.append(Expected("mcp.first_call", *ids, ("mcp.first_call", one.server)))
         return reasons
 
-    def take(self, fresh: Sequence[Event], expected: Sequence[Expected] | None, turn: int, tokens_used: int) -> None:
-        """Take in the events of one decision. `expected` is None where no boundary was crossed; `tokens_used` is what
-        runtime hints had cost before it."""
+    def take(self, fresh: Sequence[Event], expected: Sequence[Expected] | None, spent: bool, tokens_used: int) -> None:
+        """Take in the events of one decision. `expected` is None where no boundary was crossed; `spent` says that a
+        limit of the run leaves only its last request, `tokens_used` is what runtime hints had cost before."""
         line = [one for one in self.known.values() if one.deferred and not one.requested and not one.end]
-        seen = self._read(fresh, list(expected or ()), turn)
+        seen = self._read(fresh, list(expected or ()))
         self.check_reasons_are_those_expected(seen, expected)
-        self.check_switches_hold(seen, turn, tokens_used)
+        self.check_switches_hold(seen, spent, tokens_used)
         self.check_limits_hold(seen)
-        self.check_skips_are_true(seen, turn, tokens_used)
+        self.check_skips_are_true(seen, spent, tokens_used)
         if expected is not None:
             self.check_deferred_come_first(seen, line)
             self.searched |= {one.expected.situation for one in seen.deferred}
 
-    def _read(self, fresh: Sequence[Event], expected: list[Expected], turn: int) -> Boundary:
+    def _read(self, fresh: Sequence[Event], expected: list[Expected]) -> Boundary:
         seen = Boundary()
         for event in fresh:
             if not event.type.startswith("activation."):
                 continue
-            one = self._one(event, expected, seen, turn)
+            one = self._one(event, expected, seen)
             data = json.loads(event.data)
             assert not one.end, f"{event.type} for {one.activation_id}, which had ended: {one.end}"
             if event.type == "activation.requested":
@@ -134,7 +133,7 @@ class Activations:
                 self.reached[f"search: {one.end}"] += 1
         return seen
 
-    def _one(self, event: Event, expected: list[Expected], seen: Boundary, turn: int) -> Activation:
+    def _one(self, event: Event, expected: list[Expected], seen: Boundary) -> Activation:
         known = self.known.get(event.activation_id or "")
         if known is not None:
             return known
@@ -143,7 +142,7 @@ class Activations:
         found = [one for one in expected if (one.trigger, one.call_id, one.operation_id) == wanted]
         assert found, f"{wanted} is no reason to search; there are {expected}"
         expected.remove(found[0])
-        made = Activation(str(event.activation_id), found[0], data.get("situation_key", ""), turn)
+        made = Activation(str(event.activation_id), found[0], data.get("situation_key", ""))
         self.known[made.activation_id] = made
         seen.new.append(made)
         return made
@@ -160,7 +159,7 @@ class Activations:
                 assert self.key_of.setdefault(one.expected.situation, one.key) == one.key, "a situation has two keys"
         assert len(set(self.key_of.values())) == len(self.key_of), "two situations have one key"
 
-    def check_switches_hold(self, seen: Boundary, turn: int, tokens_used: int) -> None:
+    def check_switches_hold(self, seen: Boundary, spent: bool, tokens_used: int) -> None:
         """Nothing is searched for that is switched off, says nothing, was searched for, or comes too late."""
         switches, limits = self.spec.switches, self.spec.limits
         for one in seen.requested:
@@ -170,7 +169,7 @@ class Activations:
                 continue
             assert switches.activation, "activation is off"
             assert expected.has_text, "a failure without text was searched for"
-            assert turn + 1 < limits.max_turns, "searched for the final turn"
+            assert not spent, "searched for a request without tools"
             assert tokens_used < limits.tokens_per_run, "searched with the run's tokens spent"
             waited = one.deferred
             assert waited or expected.situation not in self.searched, f"{expected.situation} was searched for twice"
@@ -189,7 +188,7 @@ class Activations:
         if seen.deferred:
             assert len(runtime) == limits.activations_per_turn, "put off although the turn had room"
 
-    def check_skips_are_true(self, seen: Boundary, turn: int, tokens_used: int) -> None:
+    def check_skips_are_true(self, seen: Boundary, spent: bool, tokens_used: int) -> None:
         """Every skip reason is a word of the vocabulary and so."""
         limits, switches = self.spec.limits, self.spec.switches
         full = sum(one.expected.trigger != PRIMING for one in seen.requested) == limits.activations_per_turn
@@ -202,7 +201,7 @@ class Activations:
                 "trigger_off": expected.trigger in switches.off,
                 "no_diagnostic": not expected.has_text,
                 "duplicate_situation": expected.situation in handled and data.get("same_as") in self.known,
-                "final_turn": turn + 1 >= limits.max_turns,
+                "final_turn": spent,
                 "run_cap": self.n_runtime >= limits.activations_per_run,
                 "tool_cap": self.spent[expected.spender] >= limits.activations_per_tool,
                 "budget_spent": tokens_used >= limits.tokens_per_run,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from kernel.messages import CallSeen, Message, RunSpec, ToolCall, ToolKind, ToolSpec
 from tests.kernel.machine_activations import Executed
-from tests.kernel.machine_draws import TOOLS, Outcome, Shape, arguments_of
+from tests.kernel.machine_draws import ESCALATE, TOOLS, Outcome, Shape, arguments_of
+from tests.kernel.machine_envelope import Envelope
 
 READ_BY_CORE = ("await_operation", "ask_human", "plan", "delegate")
 ARGUMENTS_BYTES = 8_000  # of one reply, beyond which calls are refused
@@ -15,7 +16,7 @@ EXECUTED = ("ok", "failed", "timed_out")
 
 
 def tool_named(name: str) -> ToolSpec | None:
-    return next((tool for tool in TOOLS if tool.name == name), None)
+    return next((tool for tool in (*TOOLS, ESCALATE) if tool.name == name), None)
 
 
 def server_named(name: str) -> str | None:
@@ -29,7 +30,8 @@ def server_named(name: str) -> str | None:
 @dataclass(slots=True)
 class View:
     """One call. `started` is how it was started, empty for not at all; `end` how a call or a delegated run ended,
-    `awaited` the operation under way that it awaits."""
+    `awaited` the operation under way that it awaits; `verdict` is what the envelope must make of it, empty where
+    nothing stands against it."""
 
     call: ToolCall
     shape: Shape
@@ -40,6 +42,8 @@ class View:
     approved: bool = False
     end: Outcome | None = None
     awaited: str = ""
+    step: int | None = None
+    verdict: str = ""
 
     @property
     def kind(self) -> ToolKind:
@@ -51,7 +55,11 @@ class View:
         read = self.kind in READ_BY_CORE and not self.shape.malformed
         arguments = self.call.arguments if read else ""
         excerpt = self.call.arguments[:500]
-        return CallSeen(self.call.call_id, self.call.name, self.digest, excerpt, self.shape.malformed, arguments)
+        reason = self.shape.arg if self.shape.ask else ""
+        problem = self.shape.malformed
+        return CallSeen(
+            self.call.call_id, self.call.name, self.digest, excerpt, problem, arguments, self.step, reason
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -59,10 +67,11 @@ class Calls:
     """The calls of one model reply, which stands at `assistant_seq`."""
 
     spec: RunSpec
+    envelope: Envelope
     assistant_seq: int = 0
     views: list[View] = field(default_factory=list)
 
-    def open(self, shapes: Sequence[Shape], named: Mapping[str, str]) -> Message:
+    def open(self, shapes: Sequence[Shape], named: Mapping[str, str], turn: int) -> Message:
         """Take the calls of a reply and return it; `named` is the operation that each way of awaiting means."""
         self.views = []
         own = "op-0"
@@ -70,11 +79,12 @@ class Calls:
             seq = self.assistant_seq + 1 + place
             arguments = arguments_of(shape, {**named, "own": own}.get(shape.arg, "op-999"))
             call = ToolCall(f"call-{self.assistant_seq}-{place}", shape.name, arguments)
-            digest = hashlib.sha256(f"{shape.name} {arguments}".encode()).hexdigest()
-            self.views.append(
-                View(call, shape, digest, seq, awaited=named.get(shape.arg, "") if shape.arg in AGES else "")
-            )
+            step = claimed(shape.step, turn - 1, self.spec.limits.max_turns)
+            digest = hashlib.sha256(f"{shape.name} {arguments} {step}".encode()).hexdigest()
+            awaited = named.get(shape.arg, "") if shape.arg in AGES else ""
+            self.views.append(View(call, shape, digest, seq, awaited=awaited, step=step))
             own = f"op-{seq}" if self.views[-1].kind == "background" else own
+        self.envelope.judge(self.views, turn)
         return Message("assistant", "", "model", tuple(view.call for view in self.views))
 
     def find(self, call_id: str) -> View:
@@ -83,16 +93,18 @@ class Calls:
         return found[0]
 
     def is_copy(self, view: View) -> bool:
-        return self.source(view) is not view
+        return view.verdict == "copy"
 
     def source(self, view: View) -> View:
         return next(other for other in self.views if other.digest == view.digest)
 
     def may_start(self, view: View) -> bool:
         """Return whether the call may be started at all, a person's yes apart."""
-        known = tool_named(view.call.name) is not None
-        blocked = view.call.name in self.spec.blocked_tools
-        return known and not blocked and not view.shape.malformed and not self.is_copy(view)
+        return not view.verdict
+
+    def ends_here(self) -> bool:
+        """Return whether the run ends with these calls, in an ask or in one that was forged."""
+        return any(view.verdict in ("ask", "forged") for view in self.views)
 
     # ---- what must hold ----------------------------------------------------------------------------------
 
@@ -122,7 +134,7 @@ class Calls:
             assert (reply.role, reply.call_id) == ("tool", view.call.call_id), f"{reply} stands at {view.seq}"
             self.check_it_was_started_if_it_could_be(view, reply)
             self.check_copies_are_equal(view, reply, entries)
-            if view.awaited:
+            if view.awaited and not (self.source(view) if self.is_copy(view) else view).verdict:
                 head = f"[Background operation {view.awaited} of "
                 assert head in reply.text, f"{view.awaited} was under way and its end is not told: {reply.text}"
         held = [message.call_id for message in entries.values() if message.role == "tool"]
@@ -137,8 +149,15 @@ class Calls:
                 return
         if self.may_start(view) and view.kind == "call":
             assert view.started, f"{view.call} was never executed"
-        if not self.may_start(view) and not self.is_copy(view):
+        if view.kind == "escalate" and self.may_start(view):
+            assert (reply.status, reply.code) == ("failed", "escalation_not_terminated"), f"{reply} to a forwarded ask"
+            self.envelope.reached["ask: passed on"] += 1
+        if view.verdict == "ask":
+            assert (reply.status, reply.code) == ("ok", ""), f"the ask was answered {reply}"
+        elif view.verdict not in ("", "copy"):
             assert not view.started and reply.origin == "refusal", f"{view.call} was not refused"
+            status = "blocked" if view.verdict == "policy_blocked" else "denied"
+            assert (reply.status, reply.code) == (status, view.verdict), f"{reply.code} instead of {view.verdict}"
         if "could not be read" in reply.text and not self.is_copy(view) and not view.shape.malformed:
             seen = [one.seen() for one in self.views]
             read = sum(len((one.arguments + one.excerpt).encode()) for one in seen)
@@ -147,7 +166,9 @@ class Calls:
     def check_copies_are_equal(self, view: View, reply: Message, entries: Mapping[int, Message]) -> None:
         """A copy has the reply of the call that was executed in its place."""
         if self.is_copy(view):
-            assert not view.started and reply.text == entries[self.source(view).seq].text, "a copy differs"
+            other = entries[self.source(view).seq]
+            assert not view.started and reply.text == other.text, "a copy differs"
+            assert (reply.status, reply.code) == (other.status, other.code), "a copy ended otherwise"
 
     def executed(self) -> list[Executed]:
         """Return the real outcomes of calls, in call order. A delegated run that ended well is no outcome of a tool."""
@@ -156,6 +177,11 @@ class Calls:
             for view in self.views
             if view.end is not None and _is_outcome(view, view.end)
         ]
+
+
+def claimed(how: str, position: int, max_turns: int) -> int | None:
+    """Return the step a call claims, at a loop that is at `position`."""
+    return {"": None, "equal": position, "ahead": position + 1, "past": max(position, max_turns)}[how]
 
 
 def _is_outcome(view: View, end: Outcome) -> bool:

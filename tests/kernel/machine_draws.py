@@ -1,6 +1,7 @@
 """What the world of the state machine may do: runs, calls, outcomes and answers, from pools so small that they meet."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +23,7 @@ TOOLS: Final = (
     ToolSpec("update_plan", kind="plan"),
     ToolSpec("delegate", kind="delegate"),
 )
+ESCALATE: Final = ToolSpec("escalate", kind="escalate")  # of some runs
 TASKS: Final = ("Release the parser package", "Разбери журнал, затем выпусти пакет. " * 400)
 
 
@@ -30,11 +32,17 @@ TASKS: Final = ("Release the parser package", "Разбери журнал, за
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A call as the model may write it. `arg` tells calls of one tool apart; for await_operation it says which."""
+    """A call as the model may write it. `arg` tells calls of one tool apart; for await_operation it says which.
+
+    `step` is how the step it claims stands to the loop's: equal, ahead, or past the last. `ask` says that its driver
+    declares the run to end in it, with `arg` for a reason.
+    """
 
     name: str
     arg: str = "a"
     malformed: str = ""
+    step: str = ""
+    ask: bool = False
 
 
 RUNNING: Final = tuple(
@@ -57,13 +65,41 @@ REFUSED: Final = (
     Shape("shell", "{", "the arguments are not valid JSON"),
     Shape("delegate", "[]", "the argument 'member' is missing"),
     Shape("git_tag", "[]", "x" * 600),
+    Shape("escalate", "passed on"),
 )
+CLAIMS: Final = (
+    Shape("shell", "a", step="past"),
+    Shape("deploy", "a", step="past"),
+    Shape("ghost", "{", "the arguments are not valid JSON", step="past"),
+    Shape("git_log", "a", step="ahead"),
+    Shape("shell", "a", step="equal"),
+)
+ASK: Final = Shape("escalate", "needs a key", ask=True)
+OTHER_ASK: Final = Shape("escalate", "Не хватает прав", ask=True)
 SHAPES: Final = (
     *RUNNING, *RUNNING, *RUNNING, *BACKGROUND, *BACKGROUND, *AWAITING, *AWAITING, *PEOPLE, *PEOPLE,
-    *PLANS[:1], *PLANS, *DELEGATES, *REFUSED
+    *PLANS[:1], *PLANS, *DELEGATES, *REFUSED, *CLAIMS
 )  # fmt: skip
 
 calls = st.lists(st.sampled_from(SHAPES), min_size=1, max_size=6)
+asks = st.sampled_from(("alone", "first", "middle", "last", "middle", "two", "forwarded first", "waiting"))
+METADATA: Final = ("", '{"ticket": 7}', json.dumps({"log": '"' * 3_000}), json.dumps({"log": "x" * 9_000}))
+metadata = st.integers(0, len(METADATA) - 1)
+WAITING: Final = (Shape("ask_human", "now?"), Shape("delegate", "reviewer"), Shape("await_operation", "oldest"))
+
+
+def with_ask(shapes: Sequence[Shape], how: str) -> list[Shape]:
+    """Return the calls of a reply with an ask among them."""
+    half = len(shapes) // 2
+    return {
+        "alone": [ASK],
+        "first": [ASK, *shapes],
+        "middle": [*shapes[:half], ASK, *shapes[half:], shapes[0]],
+        "last": [*shapes, ASK],
+        "two": [*shapes[:half], ASK, OTHER_ASK, *shapes[half:], ASK],
+        "forwarded first": [Shape(ASK.name, ASK.arg), *shapes[:1], ASK, *shapes[1:]],
+        "waiting": [*WAITING, ASK, *shapes, *WAITING],
+    }[how]
 
 
 def arguments_of(shape: Shape, operation_id: str) -> str:
@@ -71,7 +107,9 @@ def arguments_of(shape: Shape, operation_id: str) -> str:
     if shape.malformed:
         return shape.arg
     value: dict[str, object] = {"arg": shape.arg}
-    if shape.name == "await_operation":
+    if shape.name == "escalate":
+        value = {"reason": shape.arg}
+    elif shape.name == "await_operation":
         value = {"operation_id": operation_id}
     elif shape.name == "ask_human":
         value = {"question": shape.arg}
@@ -162,7 +200,8 @@ PHASES: Final = ("preparing", "searching", "calling", "running", "approving", "w
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A run and what is in store for it: a final answer from turn `answer_at` on; a cancellation in the phase
-    `cancel_in` (empty for none) once `after` observations came; a failing model from turn `model_fails_at` on."""
+    `cancel_in` (empty for none; finale is the last request) once `after` observations came; a failing model from turn
+    `model_fails_at` on. `granted` is whether asking is offered; asks come from turn `asks_at` on."""
 
     spec: RunSpec
     broken: bool = False
@@ -170,11 +209,17 @@ class Plan:
     cancel_in: str = ""
     after: int = 0
     model_fails_at: int = 40
+    granted: bool = False
+    asks_at: int = 40
 
 
 limits = st.builds(
     Limits,
     max_turns=st.sampled_from((12, 30, 20, 12, 4, 2, 1)),
+    max_tool_calls=st.sampled_from((400, 400, 400, 400, 60, 12, 3, 0)),
+    run_ms=st.sampled_from((0, 0, 0, 0, 0, 0, 60, 20, 4)),
+    run_tokens=st.sampled_from((0, 0, 0, 0, 0, 0, 2_000, 400)),
+    at_limit=st.sampled_from(("finale", "finale", "finale", "fail")),
     activations_per_turn=st.sampled_from((1, 2, 1, 3)),
     activations_per_tool=st.sampled_from((4, 2, 1)),
     activations_per_run=st.sampled_from((12, 5, 2)),
@@ -201,12 +246,12 @@ switches = st.sampled_from(
 shares = st.sampled_from((0.0, 0.0, 0.5, 0.5, 1.0))
 
 
-def _spec(limits: Limits, switches: Switches, share: float, blocked: bool, task: int) -> RunSpec:
+def _spec(limits: Limits, switches: Switches, share: float, blocked: str, task: int) -> RunSpec:
     return RunSpec(
         run_id=f"r-{task}",
         task=TASKS[task],
         task_id="t-1",
-        blocked_tools=("git_tag",) if blocked else (),
+        blocked_tools={"": (), "tag": ("git_tag",), "ask": ("git_tag", "escalate")}[blocked],
         approval_tools=("deploy", "note_index") if blocked else ("deploy",),
         limits=limits,
         switches=switches,
@@ -215,13 +260,16 @@ def _spec(limits: Limits, switches: Switches, share: float, blocked: bool, task:
     )
 
 
-specs = st.builds(_spec, limits, switches, shares, st.sampled_from((False, False, True)), st.sampled_from((0, 0, 0, 1)))
+blocked = st.sampled_from(("", "", "", "tag", "ask"))
+specs = st.builds(_spec, limits, switches, shares, blocked, st.sampled_from((0, 0, 0, 1)))
 plans = st.builds(
     Plan,
     specs,
     st.sampled_from((False,) * 24 + (True,)),
     st.sampled_from((40, 40, 8, 3)),
-    st.sampled_from(("",) * 12 + PHASES + ("approving", "waiting", "approving")),
+    st.sampled_from(("",) * 12 + PHASES + ("approving", "waiting", "approving", "finale", "finale")),
     st.sampled_from((6, 14, 25, 0)),
     st.sampled_from((40,) * 9 + (4, 2, 1)),
+    st.sampled_from((True, True, False)),
+    st.sampled_from((40,) * 5 + (6, 3, 2, 1)),
 )

@@ -40,7 +40,8 @@ class History:
             message = append.message
             if append.copy_of is not None:
                 assert append.copy_of in self.entries, f"nothing to copy at position {append.copy_of}"
-                message = replace(message, text=self.entries[append.copy_of].text)
+                source = self.entries[append.copy_of]
+                message = replace(message, text=source.text, status=source.status, code=source.code)
             self.write(append.seq, message)
 
     def close(self, command: CloseTranscript) -> None:
@@ -65,6 +66,7 @@ class Request:
     turn: int
     event_id: str
     messages: tuple[Message, ...]
+    finale: bool = False
 
 
 def check_request(request: Request, before: Request | None) -> None:
@@ -94,7 +96,8 @@ class Twin:
             match command:
                 case CallModel():
                     self.history.append_all(command.append)
-                    self.requests.append(Request(command.turn, "", self.history.read(command.reply_seq)))
+                    messages = self.history.read(command.reply_seq)
+                    self.requests.append(Request(command.turn, "", messages, command.finale))
                 case FetchHints():
                     self.searches.append(without_numbers(command.requests))
                 case CloseTranscript():

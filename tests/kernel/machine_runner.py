@@ -25,7 +25,8 @@ from kernel.messages import (
 )
 from tests.kernel.machine_activations import Activations, Executed
 from tests.kernel.machine_calls import Calls
-from tests.kernel.machine_draws import Plan
+from tests.kernel.machine_draws import ESCALATE, TOOLS, Plan
+from tests.kernel.machine_envelope import Envelope
 from tests.kernel.machine_hints import Hints
 from tests.kernel.machine_history import History, Request, Twin, check_request, without_numbers
 from tests.kernel.machine_record import Record
@@ -43,7 +44,10 @@ class Runner:
         self.unsent = dict(self.history.entries)  # the history before the last request's own messages
         self.record = Record(plan.spec)
         self.activations, self.hints = Activations(plan.spec, reached), Hints(plan.spec, reached)
-        self.calls = Calls(plan.spec)
+        self.tools = (*TOOLS, ESCALATE) if plan.granted else TOOLS
+        self.envelope = Envelope(plan.spec, plan.granted, [tool.name for tool in self.tools], reached)
+        self.calls = Calls(plan.spec, self.envelope)
+        self.at_ns = 0  # of the observation that is taken in
         self.requests: list[Request] = []
         self.inline: Inline | None = None
         self.operations: dict[str, StartOperation] = {}
@@ -54,6 +58,7 @@ class Runner:
         self.n_delegates = 0
         self.raced: set[int] = set()  # positions of replies that were written and never heard of
         self.finish: Finish | None = None
+        self.resumed = False  # whether the observation that is taken in is that of a new workflow run
         self.state, commands = start(plan.spec)
         self.carry_out(commands)
         reached["runs"] += 1
@@ -80,7 +85,12 @@ class Runner:
     def is_doomed(self) -> bool:
         """Return whether the plan has the run cancelled where it stands."""
         due = self.n_observed < 2 or self.n_observed >= self.plan.after
-        return due and self.state.phase == self.plan.cancel_in
+        last = self.plan.cancel_in == "finale" and self.asks_for_the_last()
+        return last or (due and self.state.phase == self.plan.cancel_in)
+
+    def asks_for_the_last(self) -> bool:
+        """Return whether the request that is under way is the run's last one, which offers no tools."""
+        return isinstance(self.inline, CallModel) and self.inline.finale
 
     def write(self, seq: int, message: Message) -> None:
         self.history.write(seq, message)
@@ -98,6 +108,9 @@ class Runner:
                     self.history.close(command)
                 case Finish():
                     self.finish = command
+                    forged = any(view.verdict == "forged" for view in self.calls.views)
+                    assert forged or not (self.questions or self.delegates), "a run ended while it waited"
+                    self.questions, self.delegates = {}, {}
                 case StopOperation():
                     assert self.operations.pop(command.operation_id, None), f"{command} stops nothing"
                     self.reached["StopOperation"] += 1
@@ -113,6 +126,7 @@ class Runner:
             assert (view.seq, command.assistant_seq) == (command.call_seq, self.calls.assistant_seq)
             assert command.operation_id not in self.operations, "two operations have one id"
             self.operations[command.operation_id] = command
+            self.envelope.n_receipts += 1
             assert len(self.operations) <= self.spec.limits.pending_operations, "too many operations"
         elif isinstance(command, AskQuestion):
             view = self.calls.check_start(command.call_id, "ask_human")
@@ -130,6 +144,10 @@ class Runner:
 
     def _put_in_line(self, command: Command) -> None:
         assert self.inline is None, f"{command} while {self.inline} is under way"
+        if isinstance(command, CallModel | FetchHints | ContinueAsNew):
+            assert not self.calls.ends_here(), f"{command} after an ask"
+        if isinstance(command, ContinueAsNew) or (isinstance(command, FetchHints) and self.requests):
+            self.check_the_budget_lasts(command)
         match command:
             case CallModel():
                 self._request(command)
@@ -158,10 +176,21 @@ class Runner:
         assert len(set(places)) == len(places), "a position is written twice"
         assert set(taken) <= self.raced, f"{taken} are written again"
         self.history.append_all(command.append)
-        request = Request(command.turn, command.event_id, self.history.read(command.reply_seq))
+        messages = self.history.read(command.reply_seq)
+        assert command.turn == len(self.requests) + 1, "a turn is not one request"
+        if not self.resumed:
+            self.envelope.check_request_is_the_one_due(command.finale, len(self.requests), self.at_ns)
+        else:
+            assert not command.finale, "a run goes on as new only to ask with tools"
+        request = Request(command.turn, command.event_id, messages, command.finale)
         assert command.reply_seq not in self.history.entries, "the reply's position is taken"
         check_request(request, self.requests[-1] if self.requests else None)
         self.requests.append(request)
+
+    def check_the_budget_lasts(self, command: Command) -> None:
+        """Nothing is searched for, and no new workflow begun, for the sake of a request without tools."""
+        spent = self.envelope.spent(len(self.requests), self.at_ns)
+        assert not spent, f"{type(command).__name__} although the limit of {spent} is spent"
 
     def undo(self) -> None:
         """The last request was never carried out, so nothing of it was written."""

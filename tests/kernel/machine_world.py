@@ -1,7 +1,9 @@
 """The world around one run: what happens goes to the core, and what the core makes of it is held against the rules."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kernel.core.bounds import ACTIVATION_BYTES, STATE_BYTES
 from kernel.core.codec import from_json, to_json
@@ -70,6 +72,8 @@ class World(Runner):
     def observe(self, observation: Observation) -> None:
         """Let the core decide, carry out what it wants and check everything."""
         self.n_observed += 1
+        self.at_ns, self.resumed = observation.at_ns, isinstance(observation, Resumed)
+        self.envelope.take(observation)
         before, name = self.state, type(observation).__name__
         self.reached[name] += 1
         state, commands = self._decide(observation)
@@ -88,7 +92,7 @@ class World(Runner):
         self.check_a_second_delivery_changes_nothing(observation)
         self.check_a_stray_observation_is_refused()
         if self.finish is not None:
-            self.check_the_end()
+            self.check_the_end(observation)
 
     def placed_since(self, before: RunState) -> list[Message]:
         """Return the messages with hint blocks that a decision put into the history."""
@@ -123,6 +127,10 @@ class World(Runner):
         expected: list[Expected] | None = None
         if crossed:
             self.calls.check_replies(self.entries())
+            if self.calls.ends_here():
+                self.reached["ask: while something waited"] += before.phase == "waiting"
+                self.activations.take(fresh, [], False, 0)
+                return
             self.check_operations_are_told()
             expected = self.activations.expect([*self.calls.executed(), *self.ended])
             self.calls.views, self.ended = [], []
@@ -131,7 +139,8 @@ class World(Runner):
             off = PRIMING in self.spec.switches.off
             expected = [] if off else [Expected(PRIMING)]
         used = self.hints.tokens_used
-        self.activations.take(fresh, expected, before.turn, used)
+        spent = bool(self.envelope.spent(before.turn, observation.at_ns))
+        self.activations.take(fresh, expected, spent, used)
 
     # ---- what must hold ----------------------------------------------------------------------------------
 
@@ -145,7 +154,8 @@ class World(Runner):
         assert len(mine) <= len(other) <= len(mine) + 1, f"{len(mine)} requests and {len(other)}"
         if mine:
             same = other[len(mine) - 1]
-            assert (same.turn, same.messages) == (mine[-1].turn, mine[-1].messages), "another request goes out"
+            same = replace(same, event_id=mine[-1].event_id)
+            assert same == mine[-1], "another request goes out"
 
     def check_operations_are_told(self) -> None:
         """An operation that ended is told at the boundary: by the calls that awaited it, or else by a message."""
@@ -203,7 +213,7 @@ class World(Runner):
         except IllegalObservation:
             self.reached["strays refused"] += 1
 
-    def check_the_end(self) -> None:
+    def check_the_end(self, last: Observation) -> None:
         """Nothing is left over when a run has ended: nothing pending, nothing unsaid, a legal history."""
         assert self.finish is not None
         state = self.state
@@ -213,10 +223,22 @@ class World(Runner):
         self.record.check_all_sent_once()
         self.record.check_one_terminal_event(self.finish.status)
         self.record.check_pairs()
+        self.envelope.check_end(self.finish, last, self.calls.views, len(self.requests), self.record.sent)
+        self.check_what_was_not_started_had_no_effect()
         self.activations.check_all_ended()
         self.hints.check_all_told()
         self.check_the_history_is_closed()
         self.reached[f"ended: {self.finish.status}"] += 1
+
+    def check_what_was_not_started_had_no_effect(self) -> None:
+        """Of the calls that were closed with the run only the one that ran may have had an effect."""
+        for event in self.record.sent:
+            data = json.loads(event.data)
+            if event.type == "tool.blocked" and data.get("code") == "run_cancelled":
+                view = self.calls.find(str(event.call_id))
+                if view.kind == "call" and not self.calls.is_copy(view):
+                    told = "uncertain" if view.started else "none"
+                    assert data["effect"] == told, f"{view.call} is told to have had an {data['effect']} effect"
 
     def check_the_history_is_closed(self) -> None:
         """What is written of an ended run is a legal history, the same whether the run was continued as new or not."""
@@ -234,6 +256,7 @@ class World(Runner):
     def cancel(self, never_ran: bool, raced: Message | None) -> None:
         """Cancel. `never_ran` is a model call that nobody began; `raced` what an edge wrote that nobody heard of."""
         self.reached[f"cancelled while {self.state.phase}"] += 1
+        self.reached["cancelled in the finale"] += self.asks_for_the_last()
         if isinstance(self.inline, CallModel) and never_ran:
             self.undo()
         elif isinstance(self.inline, CallModel | RunTool) and raced is not None:

@@ -40,7 +40,7 @@ from kernel.messages import (
 )
 from tests.kernel import machine_draws as draws
 from tests.kernel.machine_calls import outcome_of
-from tests.kernel.machine_draws import TOOLS, Answer, Outcome, Plan, Shape
+from tests.kernel.machine_draws import Answer, Outcome, Plan, Shape
 from tests.kernel.machine_hints import answer_to
 from tests.kernel.machine_places import NEEDED
 from tests.kernel.machine_world import World
@@ -77,46 +77,85 @@ class Machine(RuleBasedStateMachine):
         world = self.world
         error = "setup ended with code 1" if world.plan.broken else ""
         failed = (("time", "it did not start"),) if world.plan.after else ()
-        world.observe(RunPrepared(world.tick(), TOOLS, failed, error))
+        world.observe(RunPrepared(world.tick(), world.tools, failed, error))
 
-    @precondition(lambda self: self.is_in_line(CallModel))
-    @rule(shapes=draws.calls, suggested=SUGGESTED)
-    def model_replies(self, shapes: Sequence[Shape], suggested: bool) -> None:
-        self.reply([] if self.world.state.turn >= self.world.plan.answer_at else shapes, suggested)
+    @precondition(lambda self: self.is_in_line(CallModel) and not self.world.asks_for_the_last())
+    @rule(shapes=draws.calls, suggested=SUGGESTED, tokens=st.sampled_from((None, 90, 7)))
+    def model_replies(self, shapes: Sequence[Shape], suggested: bool, tokens: int | None) -> None:
+        self.reply([] if self.world.state.turn >= self.world.plan.answer_at else shapes, suggested, tokens)
 
-    def reply(self, shapes: Sequence[Shape], suggested: bool = False) -> None:
+    @precondition(lambda self: self.is_in_line(CallModel) and not self.world.asks_for_the_last())
+    @precondition(lambda self: self.world.state.turn >= self.world.plan.asks_at)
+    @rule(shapes=draws.calls, how=draws.asks, metadata=draws.metadata)
+    def model_asks(self, shapes: Sequence[Shape], how: str, metadata: int) -> None:
+        self.reply(draws.with_ask(shapes, how), metadata=draws.METADATA[metadata])
+
+    @precondition(lambda self: self.is_in_line(CallModel) and self.world.asks_for_the_last())
+    @rule(text=st.sampled_from(("Two of three are done.", "", "  ")), dropped=st.sampled_from((0, 0, 3)))
+    def model_answers_at_last(self, text: str, dropped: int) -> None:
+        world, command = self.world, self.world.inline
+        assert isinstance(command, CallModel)
+        world.reached["finale: calls dropped"] += bool(dropped)
+        world.calls.open([], {}, command.turn)
+        world.write(command.reply_seq, Message("assistant", text, "finale"))
+        self.hear(ModelReplied(world.tick(), world.now, text=text, n_dropped=dropped))
+
+    def hear(self, replied: ModelReplied) -> None:
+        """Take in what came back of the request that is under way."""
+        world = self.world
+        request = len(world.requests[-1].messages)
+        world.observe(replace(replied, n_messages=request, request_tokens=10 * request, sent_context=world.sent()))
+
+    def reply(
+        self, shapes: Sequence[Shape], suggested: bool = False, tokens: int | None = None, metadata: str = ""
+    ) -> None:
         world, command = self.world, self.world.inline
         assert isinstance(command, CallModel)
         world.calls.assistant_seq = command.reply_seq
         started = list(world.operations)
         named = {"oldest": started[0], "newest": started[-1]} if started else {}
-        message = world.calls.open(shapes, {**named, "ended": world.last_ended})
+        message = world.calls.open(shapes, {**named, "ended": world.last_ended}, command.turn)
         world.write(command.reply_seq, message)
         seen = tuple(view.seen() for view in world.calls.views)
         text = "" if shapes else "It is done."
-        requested, request = world.tick(), world.requests[-1]
-        world.observe(
+        requested = world.tick()
+        self.hear(
             ModelReplied(
                 world.tick(),
                 requested,
                 seen,
                 text,
-                n_messages=len(request.messages),
-                sent_context=world.sent(),
+                input_tokens=tokens,
+                output_tokens=tokens,
                 continue_suggested=suggested,
+                metadata=metadata,
             )
         )
 
     @precondition(lambda self: self.is_in_line(CallModel) and self.world.state.turn >= self.world.plan.model_fails_at)
-    @rule(how=st.sampled_from(("model_unavailable", "protocol_violation", "unknown_agent", "never begun")))
+    @rule(how=st.sampled_from(("model_unavailable", "protocol_violation", "unknown_agent", "never begun", "declared")))
     def model_fails(self, how: str) -> None:
         world = self.world
         world.reached[f"model fails: {how}"] += 1
+        if world.asks_for_the_last():
+            world.reached["finale: model fails"] += 1
+        if how == "declared" and not world.asks_for_the_last():
+            self.driver_gives_up()
+            return
         sent = world.sent() if how == "model_unavailable" else ()
         if how == "never begun":
             world.undo()
         was_sent = how not in ("protocol_violation", "unknown_agent")
         world.observe(ModelFailed(world.tick(), world.tick(), how, "no answer", sent, was_sent))
+
+    def driver_gives_up(self) -> None:
+        """The driver ends the run as failed, with an error and more than can be carried beside it."""
+        world, command = self.world, self.world.inline
+        assert isinstance(command, CallModel)
+        world.calls.open([], {}, command.turn)
+        world.write(command.reply_seq, Message("assistant", "no such repository", "model"))
+        metadata = draws.METADATA[world.n_observed % len(draws.METADATA)]
+        self.hear(ModelReplied(world.tick(), world.now, failed="no such repository", metadata=metadata))
 
     @precondition(lambda self: self.is_in_line(RunTool))
     @rule(outcome=draws.outcomes, suggested=SUGGESTED)
@@ -128,7 +167,8 @@ class Machine(RuleBasedStateMachine):
             world.raced.add(command.reply_seq)
         if outcome.written or outcome.raced:
             text = outcome.text or "(no output)"
-            world.write(command.reply_seq, Message("tool", text, "tool", call_id=command.call_id))
+            message = Message("tool", text, "tool", call_id=command.call_id)
+            world.write(command.reply_seq, replace(message, status=outcome.status, code=outcome.error_class))
         excerpt = "done. " * 200 if outcome.status == "ok" else ""
         excerpt = excerpt[: command.excerpt_limit]
         world.observe(
@@ -249,6 +289,8 @@ class Machine(RuleBasedStateMachine):
         match world.inline:
             case PrepareRun():
                 self.prepared()
+            case CallModel(finale=True):
+                self.model_answers_at_last("", 1)
             case CallModel():
                 self.reply([])
             case RunTool():
