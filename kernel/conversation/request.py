@@ -14,7 +14,7 @@ from contract.state_block import GAP, LABELS
 from kernel.conversation.heard import find_cut
 from kernel.conversation.labels import answer_text, without_tags
 from kernel.conversation.records import ASSISTANT, ConversationError, Heard, Record, Summary, read_time
-from kernel.conversation.words import about_line, cut_line, day_line, time_line
+from kernel.conversation.words import about_line, cut_line, day_line, not_ours, on_one_line, time_line
 from kernel.messages import Cut, Locale, Message, Role
 
 HISTORY_LIMIT: Final = 5_000  # messages; an event names no more than twice as many
@@ -59,14 +59,14 @@ def compose(given: Situation) -> Request:
         size = f"the history has {len(history)} messages; the limit is {HISTORY_LIMIT}"
         raise ConversationError(f"{size}: write a summary or set a later history_since")
     ahead = history.pop().text if history and history[-1].role == "user" else ""
-    parts = (ahead, _state_block(given, cut), without_tags(given.utterance))
+    parts = (ahead, _state_block(given, cut), not_ours(without_tags(given.utterance)))
     said = Message("user", GAP.join(part for part in parts if part), "utterance")
     speakers = dict.fromkeys((given.owner, ASSISTANT, *(row.source for row in given.records)))
     return Request((_system(given), *history, said), cut, tuple(speakers))
 
 
 def _system(given: Situation) -> Message:
-    profile = [line for line in (_line(line) for line in given.profile) if line]
+    profile = [line for line in (on_one_line(line) for line in given.profile) if line]
     block = [about_line(given.locale, given.owner), *profile] if profile else []
     return Message("system", "\n\n".join(part for part in (given.rules, "\n".join(block)) if part), "rules")
 
@@ -100,7 +100,7 @@ def _rows(given: Situation) -> list[Record]:
 def _history(given: Situation, rows: Sequence[Record]) -> list[Message]:
     """Return the summary and the rows as messages, neighbours of one role joined by a newline."""
     history: list[Message] = []
-    summary = without_tags(given.summary.text) if given.summary is not None else ""
+    summary = not_ours(without_tags(given.summary.text)) if given.summary is not None else ""
     if summary:
         history.append(Message("user", summary, "summary"))
     for role, text in _said(given, rows):
@@ -118,12 +118,12 @@ def _said(given: Situation, rows: Sequence[Record]) -> Iterator[tuple[Role, str]
         if not row.text:
             continue
         if row.source != given.owner:
-            yield "assistant", row.text
+            yield "assistant", not_ours(row.text)
             continue
         at = read_time(row.at)
         opening = "" if at.date() in days else f"{day_line(given.locale, at)}\n"
         days.add(at.date())
-        yield "user", opening + row.text
+        yield "user", opening + not_ours(row.text)
 
 
 def _state_block(given: Situation, cut: Cut | None) -> str:
@@ -131,7 +131,7 @@ def _state_block(given: Situation, cut: Cut | None) -> str:
     labels = LABELS[given.locale]
     last = read_time(given.records[-1].at) if given.records else given.now
     gap = given.now - last
-    mode, pending = _line(given.mode), _line(given.pending)
+    mode, pending = on_one_line(given.mode), on_one_line(given.pending)
     lines = [
         labels.header,
         time_line(given.locale, given.now, gap if gap > PAUSE else None),
@@ -141,7 +141,3 @@ def _state_block(given: Situation, cut: Cut | None) -> str:
         f"{labels.running}{given.running}" if given.running else "",
     ]
     return "\n".join(line for line in lines if line)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

@@ -81,7 +81,20 @@ def time_line(locale: Locale, now: datetime, gap: timedelta | None) -> str:
 
 def cut_line(locale: Locale, cut: Cut) -> str:
     """Return the line that says how far the answer before was heard; the heard part is quoted on one line."""
-    return LABELS[locale].cut + WORDS[locale].cuts[cut.heard].format(" ".join(cut.prefix.split()))
+    return LABELS[locale].cut + WORDS[locale].cuts[cut.heard].format(on_one_line(cut.prefix))
+
+
+def on_one_line(text: str) -> str:
+    """Return a text as a value of the state block: on one line, and without the block's header in it."""
+    return not_ours(" ".join(text.split()))
+
+
+def not_ours(text: str) -> str:
+    """Return what somebody said with round brackets where it holds the header of the state block: that header stands
+    on the program's own block alone, whatever was pasted into the conversation."""
+    for labels in LABELS.values():
+        text = text.replace(labels.header, f"({labels.header[1:-1]})")
+    return text
 
 
 def _length(words: Words, gap: timedelta) -> str:
