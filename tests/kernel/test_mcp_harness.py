@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -24,12 +25,13 @@ from kernel.runtime.local import LocalRun
 from kernel.testing import MemoryEdges, ToolError, hint
 from tests.kernel.plugin_history import OFFERS, PluginRun
 
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # a bridge speaks HTTP: no certificates are read for it
 SPEC = RunSpec("run-1", "the task", tools=("escalate",), grants=("*", "escalate"))
 
 
 @asynccontextmanager
 async def client_of(url: str, token: str, mode: Any = "auto") -> AsyncIterator[Client]:
-    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60)
+    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60, verify=PLAIN)
     async with http, Client(streamable_http_client(url, http_client=http), cache=None, mode=mode) as client:
         yield client
 
@@ -236,7 +238,7 @@ async def test_only_the_turn_may_use_its_bridge() -> None:
     async def harness(url: str, token: str, turn: Turn) -> str:
         places.append((url, token))
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "read", "arguments": {}}}
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(verify=PLAIN) as http:
             for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": token}):
                 assert (await http.post(url, json=body, headers=headers)).status_code == 401
         return "nobody came in"
@@ -245,7 +247,7 @@ async def test_only_the_turn_may_use_its_bridge() -> None:
         run = PluginRun(driver_of(harness))
         assert (await run.ask()).text == "nobody came in"
     assert len({token for _, token in places}) == 2
-    async with httpx2.AsyncClient() as http:
+    async with httpx2.AsyncClient(verify=PLAIN) as http:
         for url, token in places:
             assert url.startswith("http://127.0.0.1:")
             with pytest.raises(httpx2.ConnectError):
@@ -289,7 +291,7 @@ async def test_a_run_that_ends_stops_the_harness() -> None:
     assert [call.name for call in (await run.ask()).calls] == ["read"]
     await run.driver.end_run(run.request.run_id)
     assert ended == ["harness"]
-    async with httpx2.AsyncClient() as http:
+    async with httpx2.AsyncClient(verify=PLAIN) as http:
         with pytest.raises(httpx2.ConnectError):
             await http.post(places[0])
 
