@@ -123,7 +123,7 @@ MUTATIONS = (
     Mutation(
         "cancelling answers nobody",
         "calls.py",
-        'reply(step, call, f"[{detail[0].upper()}{detail[1:]}.]", "refusal")',
+        'reply(step, call, f"[{detail[0].upper()}{detail[1:]}.]", "refusal", "cancelled", "run_cancelled")',
         "pass",
     ),
     Mutation(
@@ -167,9 +167,9 @@ MUTATIONS = (
     ),
     Mutation(
         "the last events are not sent",
-        "decide.py",
-        '    step.flush()\n    step.set(phase="finished"',
-        '    step.set(phase="finished"',
+        "ending.py",
+        "turn=None)\n    step.flush()\n",
+        "turn=None)\n",
     ),
     Mutation(
         "shadow mode places blocks",
@@ -178,6 +178,148 @@ MUTATIONS = (
         "if False:\n        return",
     ),
     Mutation("the end of an operation is no outcome", "operations.py", "executed=True,", "executed=False,"),
+    Mutation("a step past the last is executed", "envelope.py", "if claimed >= limits.max_turns:", "if False:"),
+    Mutation(
+        "the last step is refused", "envelope.py", "claimed >= limits.max_turns", "claimed >= limits.max_turns - 1"
+    ),
+    Mutation(
+        "the budget of calls is one too many",
+        "envelope.py",
+        "state.n_calls >= call_limit(limits)",
+        "state.n_calls > call_limit(limits)",
+    ),
+    Mutation(
+        "the budget is judged before the step",
+        "envelope.py",
+        "    claimed = position_of(state)",
+        "    if state.n_calls >= call_limit(limits):\n"
+        '        return "denied", "tool_call_limit_exceeded", "No."\n'
+        "    claimed = position_of(state)",
+    ),
+    Mutation(
+        "a guess at a tool costs nothing",
+        "envelope.py",
+        "    step.set(n_calls=step.state.n_calls + 1)",
+        "    step.set(n_calls=step.state.n_calls + (tool_of(step.state, call.seen.name) is not None))",
+    ),
+    Mutation("an approved call is paid for twice", "envelope.py", "    if call.approved:", "    if False:"),
+    Mutation("what follows an ask is executed", "envelope.py", "    if state.escalation:", "    if False:"),
+    Mutation(
+        "what follows an ask is copied",
+        "calls.py",
+        "if call.duplicate and not step.state.escalation:",
+        "if call.duplicate:",
+    ),
+    Mutation("the last ask counts", "escalating.py", "and not state.escalation and", "and"),
+    Mutation(
+        "a forged ask is an ask",
+        "calls.py",
+        "if not offers_escalation(step.state):",
+        "if False:",
+    ),
+    Mutation(
+        "a forged ask is a refused call",
+        "escalating.py",
+        "return bool(call.seen.escalates) and",
+        "return bool(call.seen.escalates) and offers_escalation(state) and",
+    ),
+    Mutation(
+        "policy does not hold for asks",
+        "escalating.py",
+        " and call.seen.name not in state.spec.blocked_tools",
+        "",
+    ),
+    Mutation(
+        "a forwarded ask ends the run",
+        "escalating.py",
+        "    from_driver =",
+        "    step.set(escalation='forwarded', ask_call_id=call.seen.call_id)\n    from_driver =",
+    ),
+    Mutation(
+        "an ask does not wait for what was started before it",
+        "decide.py",
+        "    if any(not call.outcome for call in step.state.calls):",
+        "    if not step.state.escalation and any(not call.outcome for call in step.state.calls):",
+    ),
+    Mutation(
+        "an ask is followed by a search",
+        "decide.py",
+        "    if step.state.escalation:\n        end_in_ask",
+        "    if step.state.escalation and len(step.state.calls) == 1:\n        end_in_ask",
+    ),
+    Mutation(
+        "the calls after an ask are counted wrongly",
+        "ending.py",
+        "places.index(state.ask_call_id) - 1",
+        "places.index(state.ask_call_id)",
+    ),
+    Mutation(
+        "a call that was not started is told to have had an effect",
+        "calls.py",
+        'phase == "running" and not step.state.refused',
+        'phase == "running"',
+    ),
+    Mutation(
+        "an ask like a call before it is a copy",
+        "calls.py",
+        "if is_ask(step.state, call):",
+        "if is_ask(step.state, call) and not call.duplicate:",
+    ),
+    Mutation(
+        "searches are made for the last request",
+        "decide.py",
+        "    step.set(limit=spent_limit(step.state, at_ns))\n",
+        "",
+    ),
+    Mutation(
+        "a new workflow is begun for the last request",
+        "decide.py",
+        "    if limit:\n        step.set(limit=limit)",
+        "    if limit and not step.state.continue_suggested:\n        step.set(limit=limit)",
+    ),
+    Mutation("a round too many", "finale.py", "state.turn >= limits.max_turns", "state.turn > limits.max_turns"),
+    Mutation("time does not end", "finale.py", "if limits.run_ms and", "if False and"),
+    Mutation("tokens do not end", "finale.py", "if limits.run_tokens and", "if False and"),
+    Mutation(
+        "what the model says costs nothing",
+        "decide.py",
+        "+ (observed.output_tokens or estimate(observed.text))",
+        "+ (0 if observed.output_tokens else estimate(observed.text))",
+    ),
+    Mutation("a run that is to fail asks once more", "decide.py", 'at_limit == "fail"', 'at_limit == "never"'),
+    Mutation("the last request offers tools", "decide.py", "spec.model, bool(finale))", "spec.model, False)"),
+    Mutation("the way into the finale is not seen", "decide.py", 'step.emit("thinking", at_ns, data)', "pass"),
+    Mutation(
+        "the last request fails the run",
+        "decide.py",
+        "    if step.state.limit:\n        close_transcript(step)",
+        "    if False:\n        close_transcript(step)",
+    ),
+    Mutation(
+        "a run at its limit is completed",
+        "decide.py",
+        "    if step.state.limit:\n        end_at_limit(step, observed.at_ns, observed.text",
+        "    if False:\n        end_at_limit(step, observed.at_ns, observed.text",
+    ),
+    Mutation(
+        "results of delegates are forgotten",
+        "delegation.py",
+        "    if observed.started:\n        note",
+        "    if False:\n        note",
+    ),
+    Mutation("results of calls are forgotten", "calls.py", "    if settled.executed:\n", "    if False:\n"),
+    Mutation(
+        "the list of results forgets the earlier ones",
+        "finale.py",
+        "told = [words.earlier.format(n=earlier)] if earlier else []",
+        "told: list[str] = []",
+    ),
+    Mutation(
+        "long metadata is cut",
+        "decide.py",
+        'metadata = encode({"left_out"',
+        'metadata = metadata[:METADATA_LIMIT] or encode({"left_out"',
+    ),
 )
 
 

@@ -1,24 +1,32 @@
 """Defects of the core that random runs found, each as the shortest run that shows it."""
 
+import json
 from dataclasses import replace
+
+import pytest
 
 from kernel.core.history import check_history
 from kernel.messages import (
     CallModel,
+    CallSeen,
     CancelRequested,
     CloseTranscript,
+    DelegateFinished,
     FetchHints,
+    Finish,
     Hint,
     HintAnswer,
     HintsArrived,
     Limits,
+    Member,
     Message,
     ModelFailed,
     ModelReplied,
     ToolCall,
     ToolFinished,
+    ToolSpec,
 )
-from tests.kernel.core_run import SPEC, CoreRun
+from tests.kernel.core_run import SPEC, TOOLS, CoreRun
 from tests.kernel.machine_calls import View
 from tests.kernel.machine_draws import Shape
 from tests.kernel.machine_history import History
@@ -88,3 +96,60 @@ def test_a_reply_that_was_written_and_never_heard_of_leaves_no_open_call() -> No
         if isinstance(one, CloseTranscript):
             history.close(one)
     check_history(history.whole())
+
+
+ESCALATE = ToolSpec("escalate", kind="escalate")
+
+
+def test_an_ask_like_a_call_before_it_still_ends_the_run() -> None:
+    """A driver passes an ask on and then ends in the same one: the second is no copy of the first."""
+    run = CoreRun(SPEC, (*TOOLS, ESCALATE))
+    calls = (CallSeen("c1", "escalate", "d", "{}"), CallSeen("c2", "escalate", "d", "{}", escalates="needs a key"))
+    run.see(ModelReplied(run.tick(), run.tick(), calls))
+    assert run.commands[-1] == Finish("r-1", "escalated", "", "needs a key")
+
+
+def test_a_forged_ask_like_a_call_before_it_is_no_copy() -> None:
+    """Where asking is not offered the same reply fails the run."""
+    run = CoreRun()
+    calls = (CallSeen("c1", "escalate", "d", "{}"), CallSeen("c2", "escalate", "d", "{}", escalates="needs a key"))
+    run.see(ModelReplied(run.tick(), run.tick(), calls))
+    assert run.commands[-1] == Finish("r-1", "failed", "", "tool_unavailable")
+
+
+def test_a_forged_ask_after_a_call_is_not_told_to_have_had_an_effect() -> None:
+    """The call before it had ended, so nothing ran when its envelope ended the run."""
+    run = CoreRun()
+    calls = (CallSeen("c1", "shell", "d1", "{}"), CallSeen("c2", "escalate", "d2", "{}", escalates="needs a key"))
+    run.see(ModelReplied(run.tick(), run.tick(), calls))
+    run.finish("c1")
+    (closed,) = [json.loads(event.data) for event in run.events if event.type == "tool.blocked"]
+    assert (closed["code"], closed["effect"]) == ("run_cancelled", "none")
+
+
+@pytest.mark.parametrize("n", [4_000, 5_000])
+def test_long_metadata_does_not_break_the_end(n: int) -> None:
+    """What is over the limit is left out and told, never cut in the middle of its JSON."""
+    run = CoreRun()
+    run.see(ModelReplied(run.tick(), run.tick(), failed="no", metadata=json.dumps({"log": "x" * n})))
+    (end,) = [json.loads(event.data) for event in run.events if event.type == "run.failed"]
+    assert list(end["metadata"]) == (["log"] if n == 4_000 else ["left_out"])
+
+
+def test_a_run_that_delegated_does_not_say_that_nothing_was_executed() -> None:
+    """The fixed text at a limit lists what others did for the run as well."""
+    run = CoreRun(replace(SPEC, limits=Limits(max_turns=1), members=(Member("bob"),)))
+    run.ask(("delegate", {"member": "bob", "task": "it"}))
+    run.see(DelegateFinished(run.tick(), "c1", "completed", "done"))
+    run.see(ModelFailed(run.tick(), run.tick(), "model_timeout", "no answer"))
+    assert run.commands[-1].status == "limit_reached"
+    assert run.commands[-1].answer.splitlines()[-1].startswith("- delegate ")
+
+
+def test_a_copy_says_how_its_call_ended() -> None:
+    """The status and code of the reply that is copied stand in the copy."""
+    run, history = CoreRun(), History(SPEC)
+    _reply(run, history, Shape("ghost"), Shape("ghost"))
+    history.append_all(next(one for one in run.commands if isinstance(one, CallModel)).append)
+    told = [(history.entries[seq].status, history.entries[seq].code) for seq in (3, 4)]
+    assert told == [("denied", "tool_unavailable")] * 2
