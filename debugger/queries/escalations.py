@@ -20,6 +20,7 @@ from debugger.queries.pieces import counted, one_line, said
 from debugger.queries.runs import COUNTED, PAGE, TASK_SHOWN, moment
 from ingest.journal import JournalEvent
 from ingest.models import Event, Run
+from knowledge.models import RunSummary
 from knowledge.run_filters import RunFilter, filter_runs, page_of
 
 ESCALATED: Final = "escalated"
@@ -29,16 +30,20 @@ NAV_MOST: Final = 99  # open ones counted beside the page's name; beyond it "99+
 REASON_SHOWN: Final = 300  # code points of a reason in the list
 TEXT_SHOWN: Final = 4_000
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")  # what model providers accept
+LAST_READ: Final = 1_000  # events looked at for each run of a page
 REFUSED_READ: Final = 1_000  # refused calls looked at for names to propose
 
-# Each run's end is looked for from its last event back: it is among the last, and no run is read as a whole.
+# Each run's end is looked for from its last event back: it is among the last, and no long run is read as a whole.
 LAST_ENDS: Final = """
 SELECT given.run_id, ended.event_id, ended.task_id, ended.actor_id, ended.occurred_ns, ended.data
 FROM unnest(%s::text[], %s::date[]) AS given(run_id, run_day)
 CROSS JOIN LATERAL (
-    SELECT event_id, task_id, actor_id, occurred_ns, data FROM ingest_event
-    WHERE project_id = %s AND run_day = given.run_day AND run_id = given.run_id AND type = %s
-    ORDER BY arrival DESC LIMIT 1
+    SELECT * FROM (
+        SELECT event_id, task_id, actor_id, occurred_ns, data, type, arrival FROM ingest_event
+        WHERE project_id = %s AND run_day = given.run_day AND run_id = given.run_id
+        ORDER BY arrival DESC LIMIT %s
+    ) last
+    WHERE last.type = %s ORDER BY last.arrival DESC LIMIT 1
 ) ended
 """
 
@@ -68,11 +73,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """One escalated run. `asked` is None when its event is no longer kept; `decision` is None while it is open."""
+    """One escalated run; `reason` is what the fold kept of it where its event was not found.
+
+    `asked` is None then; `decision` is None while it is open.
+    """
 
     run_id: str
     task: str
     agent: str
+    reason: str
     first_seen: datetime
     asked: Asked | None
     decision: EscalationDecision | None
@@ -98,7 +107,7 @@ def list_escalations(project_id: int, show: str, cursor: str = "") -> Escalation
         runs = runs.filter(decided if show == "decided" else ~decided)
     page = page_of(runs, cursor, PAGE)
     n_matching = len(page.rows) if not cursor and page.next is None else runs.order_by()[: COUNTED + 1].count()
-    asked = _ends_of(project_id, page.rows)
+    asked = _ends_of(project_id, page.rows, LAST_READ)
     decisions = _decisions_of(project_id, [run.run_id for run in page.rows])
     lines = tuple(_line(run, asked.get(run.run_id), decisions.get(run.run_id)) for run in page.rows)
     return EscalationList(lines, page.next, n_matching if n_matching <= COUNTED else None)
@@ -107,22 +116,23 @@ def list_escalations(project_id: int, show: str, cursor: str = "") -> Escalation
 def n_open(project_id: int) -> int:
     """Return how many escalations nobody has decided, counted up to one more than NAV_MOST. One query."""
     decided = Exists(EscalationDecision.objects.filter(project_id=project_id, run_id=OuterRef("run_id")))
-    runs = filter_runs(project_id, RunFilter(status=ESCALATED)).filter(~decided)
-    return runs.order_by().values("run_id")[: NAV_MOST + 1].count()
+    asked = RunSummary.objects.filter(project_id=project_id, status=ESCALATED)
+    return asked.filter(~decided).values("run_id")[: NAV_MOST + 1].count()
 
 
 def _line(run: Run, asked: Asked | None, decision: EscalationDecision | None) -> Escalation:
     derived: Any = run
     task = one_line(visible(derived.task or ""), TASK_SHOWN)
-    return Escalation(run.run_id, task, derived.agent or "", run.first_received_at, asked, decision)
+    reason = asked.reason if asked else visible(derived.status_reason or "")
+    return Escalation(run.run_id, task, derived.agent or "", reason, run.first_received_at, asked, decision)
 
 
-def _ends_of(project_id: int, runs: Sequence[Run]) -> dict[str, Asked]:
+def _ends_of(project_id: int, runs: Sequence[Run], most: int | None = None) -> dict[str, Asked]:
     if not runs:
         return {}
     with connection.cursor() as cursor:
         given = [run.run_id for run in runs], [run.run_day for run in runs]
-        cursor.execute(LAST_ENDS, [*given, project_id, EVENT_TYPE])
+        cursor.execute(LAST_ENDS, [*given, project_id, most, EVENT_TYPE])
         rows = cursor.fetchall()
     return {
         run_id: read_asked(event_id, task_id, actor_id, occurred_ns, orjson.loads(data))
@@ -153,8 +163,8 @@ def escalation_of(run: GuardedRun, events: Sequence[JournalEvent] | None = None)
         last = max(ends, key=lambda event: event.arrival, default=None)
         asked = read_asked(last.event_id, last.task_id, last.actor_id, last.occurred_ns, last.data) if last else None
     decision = _decisions_of(project_id, [registry.run_id]).get(registry.run_id)
-    task = visible(summary.task)[:TEXT_SHOWN]
-    return Escalation(registry.run_id, task, summary.agent, registry.first_received_at, asked, decision)
+    task, reason = visible(summary.task)[:TEXT_SHOWN], asked.reason if asked else visible(summary.status_reason)
+    return Escalation(registry.run_id, task, summary.agent, reason, registry.first_received_at, asked, decision)
 
 
 def read_asked(

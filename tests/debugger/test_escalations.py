@@ -182,6 +182,30 @@ def test_the_list_makes_as_many_queries_for_many_as_for_few(world: World) -> Non
     assert counts == [counts[0]] * 3
 
 
+def test_an_end_far_from_the_last_event_is_told_by_what_the_fold_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list looks at the last events of each run only; the page of one looks at all of them."""
+    monkeypatch.setattr(escalations, "LAST_READ", 2)
+    more = [{**one, "event_id": f"late-{n}", "type": "thinking"} for n, one in enumerate(escalated_run()[:3])]
+    send(world.project, more)
+    [line] = list_escalations(world.project.pk, "open").lines
+    assert (line.asked, line.reason) == (None, REASON)
+    assert REASON in shown(world.client().get(reverse("escalation-list", args=["alpha"])))
+    assert world.post({"verdict": "granted", "tools": "deploy"}).status_code == 302
+
+
+def test_an_escalation_whose_event_is_gone_cannot_be_decided(world: World) -> None:
+    """The summary says that the run escalated, its journal does not hold the event any more: shown, and no form."""
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM ingest_event WHERE type = 'run.escalated'")
+    for url in (address(), "/alpha/runs/asked/"):
+        assert REASON in shown(world.client().get(url))
+    assert "The event that ended the run is no longer kept" in shown(world.client().get(address()))
+    assert world.post({"verdict": "dismissed"}).status_code == 409
+    assert decisions() == []
+
+
 @pytest.mark.parametrize(
     "data", [{}, {"reason": 7, "reviewer": None, "n_denied": True}, {"reason": ["x"], "n_denied": "many"}]
 )
