@@ -5,7 +5,7 @@ A reason why a world cannot be played is about the medium, never about a type of
 
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from kernel.conformance.scripted_seat import scripted_seat
 from kernel.conformance.temporal_column import START_SECONDS, temporal_player
 from kernel.conformance.worlds import World
 from kernel.drivers.escalation import ESCALATE
+from kernel.drivers.openai_chat import OpenAIChatDriver
 from kernel.drivers.outside import DecidingDriver
 
 Makes = Callable[[World], Seat]
@@ -37,7 +38,7 @@ class LocalColumn:
     id: str
     title: str
     about: str
-    makes: Callable[[Path, ExitStack], Makes]
+    makes: Callable[[Path, AsyncExitStack], Makes]
     cannot: Callable[[World], str]
     player: type[LocalPlayer] = LocalPlayer
     at_once: int = 1
@@ -45,7 +46,7 @@ class LocalColumn:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Play]:
         """Make ready what the runs need, in a folder that is there for the while."""
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="conformance-")))
             yield self.player(self.makes(folder, stack), folder)
 
@@ -134,9 +135,11 @@ IN_PROCESS: Final = LocalColumn(
 )
 
 
-def _openai(folder: Path, stack: ExitStack) -> Makes:
+def _openai(folder: Path, stack: AsyncExitStack) -> Makes:
     server = stack.enter_context(completion_server())
-    return lambda world: openai_seat(world, server)
+    client = OpenAIChatDriver(server.url, "none")
+    stack.push_async_callback(client.close)
+    return lambda world: openai_seat(world, server, client)
 
 
 OPENAI: Final = LocalColumn(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from kernel.conformance.moves import number_of
+from kernel.conformance.moves import SeatFailed, number_of
 from kernel.conformance.record import Attack, Executed, Given, Record, Sent
 from kernel.conformance.worlds import Tool, World
 from kernel.drivers import Driver, DriverReply, ModelRequest
@@ -66,8 +66,9 @@ class Watched:
             await asyncio.wait([replying, released], return_when=asyncio.FIRST_COMPLETED)
         finally:
             released.cancel()
-            if not replying.done():
-                replying.cancel()
+            answered = replying.done() or not replying.cancel()
+        if not answered:
+            raise SeatFailed
         return await replying
 
     async def end_run(self, run_id: str) -> None:
@@ -88,17 +89,23 @@ class WorldEdges(MemoryEdges):
 
     def __post_init__(self) -> None:
         self.now_ns = self.world.clock_ns
-        self.store = MemoryTranscript()
+        self.store = self.made_store()
         self.watched = Watched(self.driver, self)
         self.calls: list[Executed] = []
         self.reached = asyncio.Event()  # a tool waits
         self.released = asyncio.Event()  # the run is over
         self.find_hints = self._hints if self.world.hint else None
-        self.world_toolbox = WorldTools(self)
+        self.world_toolbox = self.made_toolbox()
         telemetry, observation = MemoryTelemetry(self), MemoryObservation(self)
         self.activities = Activities(
             self.store, {AGENT: self.watched}, self.world_toolbox, observation, telemetry, lambda: self.clock()
         )
+
+    def made_store(self) -> MemoryTranscript:
+        return MemoryTranscript()
+
+    def made_toolbox(self) -> "WorldTools":
+        return WorldTools(self)
 
     def _hints(self, request: HintRequest) -> tuple[Hint, ...]:
         return (hint("k-1", self.world.hint),) if request.trigger == "tool.failed" else ()

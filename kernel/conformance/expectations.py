@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernel.conformance.checks import Check, Tried
-from kernel.conformance.record import Record, data_of
+from kernel.conformance.record import Given, Record, data_of
 from kernel.drivers.escalation import ESCALATE
 from kernel.tools.magic_brush import BRUSH
 
@@ -39,11 +39,17 @@ def twice(tool: str) -> Tried:
 
 
 def asks(record: Record) -> tuple[str, ...]:
-    """The calls of the affordance, in the history or answered before it, and asks declared at the end of a turn."""
+    """The calls of the affordance, in the history or answered before it; else the requests at which an ask was made,
+    or should have been and broke."""
     made = (*record.calls(ESCALATE), *(one.attempt for one in record.aside if one.tool == ESCALATE))
     ids = record.request_events()
-    ended = [one.number for one in record.given if one.reply is not None and one.reply.escalation is not None]
-    return made or tuple(ids[number] for number in ended if number < len(ids))
+    numbers = [one.number for one in record.given if _declares_ask(record, one)]
+    return made or tuple(ids[number] for number in numbers if number < len(ids))
+
+
+def _declares_ask(record: Record, given: Given) -> bool:
+    meant = any(move.tool == ESCALATE for move in record.world.round_at(given.number).calls)
+    return given.reply.escalation is not None if given.reply is not None else meant and bool(given.raised)
 
 
 def forwards(record: Record) -> tuple[str, ...]:
@@ -231,7 +237,7 @@ def turned_away(record: Record) -> str:
     """No call after the end got anywhere."""
     codes = [one.code for one in record.aside if one.tool == "write"]
     if any(code not in REFUSALS for code in codes):
-        return f"a call after the end was answered {', '.join(codes)}"
+        return "a call after the end was answered without a refusal"
     return never("write")(record)
 
 

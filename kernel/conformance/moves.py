@@ -68,9 +68,18 @@ class Reaching:
     """
 
     def __init__(
-        self, inner: Driver, world: World, *, ids: bool = False, texts: bool = False, bridged: bool = False
+        self,
+        inner: Driver,
+        world: World,
+        *,
+        ids: bool = False,
+        texts: bool = False,
+        bridged: bool = False,
+        keeps: bool = False,
     ) -> None:
+        """`keeps` says that the driver inside serves others too and is closed by whoever made it."""
         self._inner = inner
+        self._keeps = keeps
         self._ids = ids
         self._texts = texts
         self._bridged = bridged
@@ -119,7 +128,8 @@ class Reaching:
         await self._inner.end_run(run_id)
 
     async def close(self) -> None:
-        await self._inner.close()
+        if not self._keeps:
+            await self._inner.close()
 
 
 def stand_in(move: Move, texts: bool, bridged: bool = False) -> tuple[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from kernel.conformance.moves import Reaching, ordinary
 from kernel.conformance.playing import Seat
 from kernel.conformance.worlds import Move, Round, World
-from kernel.drivers.openai_chat import OpenAIChatDriver
+from kernel.drivers import Driver
 
 POLL_SECONDS: Final = 0.05  # between two looks at whether the server is to stop
 
@@ -68,10 +68,10 @@ def completion_server() -> Iterator[CompletionServer]:
         server.stop()
 
 
-def openai_seat(world: World, server: CompletionServer) -> Seat:
-    """Return a seat whose occupant is the model behind `server`."""
+def openai_seat(world: World, server: CompletionServer, client: Driver) -> Seat:
+    """Return a seat whose occupant is the model behind `server`, asked by `client`, which is not closed with it."""
     server.worlds[world.id] = world
-    reaching = Reaching(OpenAIChatDriver(server.url, "none"), world, ids=True, texts=True)
+    reaching = Reaching(client, world, ids=True, texts=True, keeps=True)
     return Seat(reaching, reaching, bodies=server.asked[world.id])
 
 
@@ -94,6 +94,7 @@ def _call(move: Move, call_id: str) -> Mapping[str, Any]:
 def _handler(server: CompletionServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # an answer leaves in one piece
 
         def do_POST(self) -> None:  # noqa: N802 - the name http.server calls
             status, answer = server.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))

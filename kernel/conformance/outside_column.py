@@ -7,7 +7,7 @@ none, or an instance, is played as it is: what it does not try is not exercised.
 """
 
 import inspect
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +34,7 @@ def outside_column(name: str, thing: Any, about: str = "") -> LocalColumn:
     """Return the column of a class or an instance."""
     described = about or (inspect.getdoc(thing) or "A driver from outside.").split("\n")[0]
 
-    def makes(folder: Path, stack: ExitStack) -> Makes:
+    def makes(folder: Path, stack: AsyncExitStack) -> Makes:
         return lambda world: outside_seat(name, thing, world)
 
     return LocalColumn(name, name, described, makes, lambda world: "")

@@ -147,19 +147,19 @@ def was_declared(tried: Round, given: Given) -> bool:
     """Tell whether what a driver gave back shows that it tried what only a driver declares in this round."""
     reply = given.reply
     claims = [move.step for move in tried.calls if move.step is not None]
-    kind = tried.decide.get("type") if tried.decide is not None else None
-    if not (claims or kind is not None or tried.raises):
+    decision = tried.decide or {}
+    if not (claims or decision or tried.raises):
         return False
     if reply is None:
         return bool(given.raised)
     if claims:
-        return all(
-            any(step is claim or (step == claim and type(step) is type(claim)) for step in reply.steps)
-            for claim in claims
-        )
+        return all(any(step == claim and type(step) is type(claim) for step in reply.steps) for claim in claims)
+    kind, output = decision.get("type"), decision.get("output")
     if kind == "escalate":
         return reply.escalation is not None
-    return bool(reply.failed) if kind == "fail" else bool(reply.text) and not reply.calls
+    if kind == "fail" or tried.raises:
+        return bool(reply.failed) and not tried.raises
+    return not reply.calls and (reply.text == output if isinstance(output, str) else bool(reply.text))
 
 
 def groups(messages: tuple[Message, ...]) -> Iterator[tuple[Message, tuple[Message, ...]]]:

@@ -95,25 +95,20 @@ def test_what_was_tried_is_named(report: Report) -> None:
         assert (cell.reason != "") is (cell.result == "not applicable")
 
 
+def declares(tried: Round) -> bool:
+    """Whether a round holds what only a driver declares."""
+    claimed = any(move.step is not None or move.forward for move in tried.calls)
+    return claimed or tried.raises or tried.decide is not None
+
+
 def test_what_a_driver_did_for_its_occupant_is_the_drivers(report: Report) -> None:
     """Where the seat has an occupant of its own, steps and decisions are its driver's doing; elsewhere they are not."""
-    reached = {column: {cell.condition for cell in report.cells if cell.column == column} for column in COLUMNS}
-    for column in COLUMNS:
-        reached[column] = {
-            cell.condition for cell in report.cells if cell.column == column and cell.result == "pass (driver)"
-        }
-    assert {column for column in COLUMNS if reached[column]} == set(SEATED)
-    declared = {
-        condition.id
-        for condition in CONDITIONS
-        if any(
-            tried.decide is not None
-            or tried.raises
-            or any(move.step is not None or move.forward for move in tried.calls)
-            for tried in condition.world.rounds
-        )
+    reached = {
+        column: {one.condition for one in report.cells if (one.column, one.result) == (column, "pass (driver)")}
+        for column in COLUMNS
     }
-    assert declared <= reached["openai"]
+    assert {column for column in COLUMNS if reached[column]} == set(SEATED)
+    declared = {one.id for one in CONDITIONS if any(declares(tried) for tried in one.world.rounds)}
     assert reached["openai"] == declared
     assert reached["scripted"] == declared | {"malformed", "call-ids", "cancelled-asking"}
     assert reached["mcp"] == declared - {"step-of-copy"}
