@@ -4,12 +4,13 @@ The whole answer is kept, whatever of it was heard, and nothing beside it: no ma
 Copied labels and retired tags go before it is written, so that a row that is read again is clean. (Seed 002.)
 """
 
+import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from kernel.conversation.labels import answer_text
-from kernel.conversation.records import ASSISTANT, Record
-from kernel.edge.preparation import SECOND, answer_id, moment_of
+from kernel.conversation.records import ASSISTANT, Record, read_time
+from kernel.edge.preparation import SECOND, answer_id
 from kernel.edge.records import RecordStore
 from kernel.edge.transcript import TranscriptStore
 from kernel.messages import KeepAnswer
@@ -25,10 +26,17 @@ async def keep_answer(
     text = answer_text(await _whole(store, command), sources)
     if not text:
         return
-    # The row's own offset is that of the place the conversation is held at.
-    zone = moment_of(talk, clock_ns).tzinfo or UTC
-    at = datetime.fromtimestamp(clock_ns() // SECOND, zone).isoformat(timespec="seconds")
+    at = (await _answered_at(store, clock_ns, command)).isoformat(timespec="seconds")
     await records.add(talk.conversation_id, Record(answer_id(command.run_id), at, ASSISTANT, text))
+
+
+async def _answered_at(store: TranscriptStore, clock_ns: Callable[[], int], command: KeepAnswer) -> datetime:
+    """Return when the answer was there by the conversation's own clock: as long after what was said as the run took."""
+    said_at, kept = command.conversation.said_at, await store.run_record(command.run_id)
+    if not said_at or kept is None:
+        return datetime.fromtimestamp(clock_ns() // SECOND, UTC)
+    took = (clock_ns() - json.loads(kept)["prepared"]["at_ns"]) // SECOND
+    return read_time(said_at) + timedelta(seconds=max(0, took))
 
 
 async def _whole(store: TranscriptStore, command: KeepAnswer) -> str:

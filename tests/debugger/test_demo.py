@@ -1,6 +1,7 @@
 """The demo's files are read as they are, and what a killed demo left switched off is switched on again."""
 
 import json
+import re
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,8 +172,9 @@ def test_a_conversation_is_a_run_a_turn(stack: RunningStack, tmp_path: Path) -> 
     assert "Its notes still lack the part about dates." in second
     assert "cut before the user heard any word of it" in third
     assert "They compared dates as texts." in third
-    assert "2026-09-25 08:30 +02:00 Friday, 11 h 19 min since the last exchange" not in second
-    assert "[Thursday, 24 September]" in third and "08:30 +02:00 Friday" in third
+    assert "since the last exchange" not in second
+    assert "[Thursday, 24 September]" in third
+    assert re.search(r"2026-09-25 08:30 \+02:00 Friday, 11 h 1\d min since the last exchange", third)
     cuts = [event["data"] for run_id in runs for event in events_of(stack, run_id) if event["type"] == "answer.cut"]
     assert [(cut["heard"], cut["record_id"]) for cut in cuts] == [
         ("prefix", f"{runs[0]}:answer"),

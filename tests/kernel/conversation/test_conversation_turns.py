@@ -144,6 +144,21 @@ async def test_the_whole_answer_is_kept_once() -> None:
     assert [row.text for row in (await edges.records.view("talk")).records] == ["hi", answer]
 
 
+async def test_an_answer_has_the_time_of_its_conversation() -> None:
+    """As long after what was said as the run took; where nobody says when that was, by the clock."""
+
+    def wait() -> str:
+        edges.now_ns += 90 * 10**9
+        return "waited"
+
+    edges = MemoryEdges(ScriptedModel([call("wait")], "done", "done"), {"wait": wait})
+    await go(edges, "one", "hi")
+    await go(edges, "two", "hi", said_at="")
+    times = [row.at for row in (await edges.records.view("talk")).records]
+    assert times[:2] == ["2026-09-24T18:00:00+08:00", "2026-09-24T18:01:30+08:00"]
+    assert times[2:] == ["2027-01-15T08:01:30+00:00"] * 2
+
+
 async def test_the_answer_at_a_limit_is_a_row_too() -> None:
     """What the person is told is what the next turn finds."""
     edges = MemoryEdges(ScriptedModel([call("look")], "as far as I got"), {"look": lambda: "seen"})
