@@ -246,7 +246,7 @@ def on_model_failed(step: Step, observed: ModelFailed) -> None:
         return
     step.emit("turn.failed", observed.at_ns, {"code": code, "source": observed.source}, caused_by=event_id)
     close_transcript(step)  # a reply may have been written by an edge that was lost before it could say so
-    end(step, observed.at_ns, "failed", error=observed.error, reason="the model request failed")
+    end(step, observed.at_ns, "failed", error=observed.error, reason=code)
 
 
 def on_tool(step: Step, observed: ToolFinished) -> None:
