@@ -16,13 +16,13 @@ from temporalio.worker import Worker
 from debugger.kernel_client import Ask, NotDrivenHere, RunAddress, look
 from debugger.launching import Runtime, start_run, wait_for_run
 from ingest.models import Project
+from kernel.conformance.served_edges import activities_of
 from kernel.messages import RunSpec
 from kernel.runtime.delivery import Delivery
 from kernel.runtime.operation import Operation
 from kernel.runtime.workflow import AgentRun
 from kernel.testing import MemoryEdges, Reply
 from tests.factories import send
-from tests.kernel.temporal_run import activities_of
 
 SECONDS = 30.0
 T = TypeVar("T")

@@ -2,78 +2,21 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.worker import Worker
 
-from kernel.messages import (
-    CallModel,
-    CloseTranscript,
-    FetchHints,
-    HintsArrived,
-    KeepAnswer,
-    ModelAnswer,
-    OperationFinished,
-    PrepareRun,
-    RunInput,
-    RunPrepared,
-    RunResult,
-    RunSpec,
-    RunTool,
-    SendEvents,
-    StartOperation,
-    ToolFinished,
-)
+from kernel.conformance.served_edges import activities_of
+from kernel.messages import RunInput, RunResult, RunSpec
 from kernel.runtime.delivery import Delivery
 from kernel.runtime.edges import Edges
 from kernel.runtime.operation import Operation
 from kernel.runtime.workflow import AgentRun
-
-
-def activities_of(edges: Edges) -> list[Callable[..., Any]]:
-    """The edges' methods as activities under the names the workflow calls."""
-
-    @activity.defn
-    async def prepare_run(command: PrepareRun) -> RunPrepared:
-        return await edges.prepare_run(command)
-
-    @activity.defn
-    async def call_model(command: CallModel) -> ModelAnswer:
-        return await edges.call_model(command)
-
-    @activity.defn
-    async def run_tool(command: RunTool) -> ToolFinished:
-        return await edges.run_tool(command)
-
-    @activity.defn
-    async def fetch_hints(command: FetchHints) -> HintsArrived:
-        return await edges.fetch_hints(command)
-
-    @activity.defn
-    async def run_operation(command: StartOperation) -> OperationFinished:
-        return await edges.run_operation(command)
-
-    @activity.defn
-    async def close_transcript(command: CloseTranscript) -> None:
-        await edges.close_transcript(command)
-
-    @activity.defn
-    async def send_events(command: SendEvents) -> None:
-        await edges.send_events(command)
-
-    @activity.defn
-    async def keep_answer(command: KeepAnswer) -> None:
-        await edges.keep_answer(command)
-
-    return [
-        prepare_run, call_model, run_tool, run_operation, close_transcript, fetch_hints, send_events, keep_answer
-    ]  # fmt: skip
 
 
 @dataclass(frozen=True)
