@@ -67,7 +67,8 @@ def _refusal(state: RunState, name: str, member: Member | None) -> tuple[str, st
 
 
 def child_spec(spec: RunSpec, member: Member, task: str, number: int) -> RunSpec:
-    """Return what the member's run is given. Policy and approvals are the parent's: there is no way around them."""
+    """Return what the member's run is given. Policy, approvals and grants are the parent's: there is no way around
+    them."""
     return RunSpec(
         run_id=f"{spec.run_id}.{number}",
         task=task,
@@ -90,6 +91,10 @@ def child_spec(spec: RunSpec, member: Member, task: str, number: int) -> RunSpec
         members=spec.members,
         depth=spec.depth + 1,
         holdout=spec.holdout,
+        grants=spec.grants,
+        namespaces_off=spec.namespaces_off,
+        reviewer=spec.reviewer,
+        locale=spec.locale,
     )
 
 

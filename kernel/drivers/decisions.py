@@ -19,6 +19,7 @@ from kernel.edge.retry import ModelError
 from kernel.messages import ToolCall
 
 INVALID: Final = "invalid_driver_decision"
+MOST: Final = 2**53  # of a number that a driver gives: a larger one is no count, and a step as far out as this
 FIELDS: Final = {
     "tool_call": ("call", "step"),
     "complete": ("output", "metadata"),
@@ -26,6 +27,7 @@ FIELDS: Final = {
     "escalate": ("reason", "metadata"),
 }
 CALL_FIELDS: Final = ("name", "arguments", "id")
+_TEXTS: Final = ("text", "model", "finish_reason", "failed")
 
 
 def read_decision(decision: object) -> DriverReply:
@@ -133,6 +135,33 @@ def _json(value: object, place: str) -> str:
         return json.dumps(value, allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         invalid(f"{place} must be JSON")
+
+
+def check_shape(reply: object) -> None:
+    """Raise ModelError, INVALID, unless a driver returned a reply whose parts are of the kinds they must be."""
+    if not isinstance(reply, DriverReply):
+        invalid(f"a driver must return a DriverReply, not {type(reply).__name__}")
+    for name in _TEXTS:
+        if not isinstance(getattr(reply, name), str):
+            invalid(f"{name} of a reply must be a text")
+    if not isinstance(reply.calls, list | tuple) or not all(map(_is_call, reply.calls)):
+        invalid("calls of a reply must be ToolCalls, made of texts")
+    if not isinstance(reply.steps, list | tuple):
+        invalid("steps of a reply must be a tuple")
+    asked = reply.escalation
+    if asked is not None and not (isinstance(asked, Escalation) and type(asked.call) is int):
+        invalid("escalation of a reply must be an Escalation that names the number of a call")
+    if reply.failed and (reply.calls or not reply.failed.strip()):
+        invalid("a reply that fails says why and calls nothing")
+
+
+def _is_call(one: object) -> bool:
+    return isinstance(one, ToolCall) and all(isinstance(text, str) for text in (one.call_id, one.name, one.arguments))
+
+
+def token_count(value: object) -> int | None:
+    """Return a count of tokens as somebody else gave it, None for what cannot be one."""
+    return value if type(value) is int and 0 <= value <= MOST else None
 
 
 def check_declared(reply: DriverReply, position: int) -> None:

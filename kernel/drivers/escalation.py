@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from contract.redaction import redact
 from kernel.drivers import DriverReply, Escalation, ToolOffer
 from kernel.messages import ToolCall
 
@@ -41,13 +42,15 @@ def recognised(reply: DriverReply, tools: Sequence[ToolOffer]) -> DriverReply:
 
 def read_reason(arguments: str) -> str:
     """Return the reason in a model's arguments, trimmed and cut to what a reason may have; a default when there is
-    none to be read."""
+    none to be read. Secrets are left out before the cut, which would leave a part of one that nobody knows as such."""
     try:
         value = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
         value = None
     reason = value.get("reason") if isinstance(value, dict) else None
-    return cut_units(reason.strip(), REASON_UNITS) if isinstance(reason, str) and reason.strip() else DEFAULT_REASON
+    if not isinstance(reason, str) or not reason.strip():
+        return DEFAULT_REASON
+    return cut_units(redact(reason.strip())[0], REASON_UNITS)
 
 
 def cut_units(text: str, limit: int) -> str:

@@ -6,12 +6,12 @@ import openai
 from openai.types.chat import ChatCompletion
 
 from kernel.drivers import DriverReply, ModelRequest, ToolOffer
+from kernel.drivers.decisions import token_count
 from kernel.drivers.escalation import recognised
 from kernel.drivers.rendering import render_openai
 from kernel.edge.retry import ModelError, posture
 from kernel.messages import ToolCall
 
-MOST: Final = 2**53  # tokens; a larger count is no count
 TIMEOUT_SECONDS: Final = 120.0
 
 
@@ -72,14 +72,10 @@ def read_completion(completion: ChatCompletion) -> DriverReply:
         if not isinstance(text, str):
             raise TypeError("content is no text")
         usage = completion.usage
-        input_tokens = _count(usage.prompt_tokens) if usage else None
-        output_tokens = _count(usage.completion_tokens) if usage else None
+        input_tokens = token_count(usage.prompt_tokens) if usage else None
+        output_tokens = token_count(usage.completion_tokens) if usage else None
         return DriverReply(
             text, calls, str(completion.model or ""), input_tokens, output_tokens, str(choice.finish_reason or "")
         )
     except (AttributeError, IndexError, TypeError) as error:
         raise ModelError("model_invalid_answer", f"the model's answer is not of the chat form: {error}") from None
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and 0 <= value <= MOST else None

@@ -15,9 +15,10 @@ from contract.redaction import redact_value
 from contract.text import clip
 from kernel.conversation.labels import answer_text
 from kernel.core.codec import from_json
+from kernel.core.decide import METADATA_LIMIT
 from kernel.core.history import ProtocolViolation
 from kernel.drivers import Driver, DriverReply, ModelRequest
-from kernel.drivers.decisions import check_declared
+from kernel.drivers.decisions import MOST, check_declared, check_shape, token_count
 from kernel.edge.clean_text import clean
 from kernel.edge.histories import Histories, History
 from kernel.edge.preparation import safe
@@ -77,9 +78,10 @@ async def call_model(
             raise
         sent = () if error.error_class in NEVER_SENT else history.sent_context(added_from(command))
         return failed_answer(error, requested_ns, clock_ns(), sent)
-    answer = ModelAnswer(replied=_replied(command, requested_ns, clock_ns(), history, tools.catalogue, reply))
-    if command.finale:
-        reply, answer = _without_calls(reply, answer)
+    n_dropped = len(reply.calls) if command.finale else 0
+    reply = _without_calls(reply) if command.finale else reply
+    replied = _replied(command, requested_ns, clock_ns(), history, tools.catalogue, reply)
+    answer = ModelAnswer(replied=replace(replied, n_dropped=n_dropped))
     message = Message("assistant", reply.text or reply.failed, "finale" if command.finale else "model", reply.calls)
     outcome = outcome_text(answer)
     written = await store.write(command.run_id, command.reply_seq, message, outcome)
@@ -87,9 +89,11 @@ async def call_model(
 
 
 async def _ask(driver: Driver, request: ModelRequest) -> DriverReply:
-    """Ask the driver. Raises ModelError, also for what a driver raises that is none."""
+    """Ask the driver. Raises ModelError, also for what a driver raises that is none, and for what is no reply."""
     try:
-        return await driver.reply(request)
+        reply = await driver.reply(request)
+        check_shape(reply)
+        return reply
     except (ModelError, ProtocolViolation):
         raise
     except Exception as error:  # noqa: BLE001 - a driver is anybody's code, and its defect ends its run alone
@@ -101,11 +105,9 @@ def _without_labels(reply: DriverReply, catalogue: Catalogue) -> DriverReply:
     return replace(reply, text=answer_text(reply.text, catalogue.speakers)) if catalogue.conversation else reply
 
 
-def _without_calls(reply: DriverReply, answer: ModelAnswer) -> tuple[DriverReply, ModelAnswer]:
+def _without_calls(reply: DriverReply) -> DriverReply:
     """Return a last reply without its calls, which nobody executes and nobody is told of but in a number."""
-    assert answer.replied is not None
-    replied = replace(answer.replied, calls=(), n_dropped=len(reply.calls), failed="", metadata="")
-    return DriverReply(reply.text), ModelAnswer(replied=replied)
+    return replace(reply, calls=(), steps=(), escalation=None, failed="", metadata={})
 
 
 def _kept(written: Entry, clock_ns: Callable[[], int]) -> ModelAnswer:
@@ -145,11 +147,13 @@ def checked(reply: DriverReply, history: History, request: ModelRequest) -> Driv
     empty: the run has an answer of its own then.
     """
     check_declared(reply, request.turn - 1)
+    if request.finale:
+        return reply
     if len(reply.calls) > MAX_CALLS:
         raise ModelError(
             "model_invalid_answer", f"{len(reply.calls)} tool calls in one reply; the limit is {MAX_CALLS}"
         )
-    if not request.finale and not (reply.text.strip() or reply.calls or reply.failed):
+    if not (reply.text.strip() or reply.calls or reply.failed):
         raise ModelError("model_empty_answer", "the model said nothing and called nothing", retryable=True)
     given = [_plain(call.call_id) for call in reply.calls]
     used: list[str] = []
@@ -217,17 +221,26 @@ def _replied(
         request_tokens=history.tokens,
         sent_context=history.sent_context(added_from(command)),
         model=clip(reply.model, ID_LIMIT),
-        input_tokens=reply.input_tokens,
-        output_tokens=reply.output_tokens,
+        input_tokens=token_count(reply.input_tokens),
+        output_tokens=token_count(reply.output_tokens),
         finish_reason=clip(reply.finish_reason, ID_LIMIT),
         failed=safe(reply.failed, ERROR_LIMIT),
-        metadata=json.dumps(redact_value(reply.metadata)[0]) if reply.metadata else "",
+        metadata=_metadata(reply),
     )
+
+
+def _metadata(reply: DriverReply) -> str:
+    """Return what goes with an ending as JSON; of one that is too large only its size, as it would stay in workflow
+    history for good."""
+    text = json.dumps(redact_value(reply.metadata)[0]) if reply.metadata else ""
+    if len(text) <= METADATA_LIMIT:
+        return text
+    return json.dumps({"left_out": f"{len(text)} characters; the limit is {METADATA_LIMIT}"})
 
 
 def _seen(reply: DriverReply, catalogue: Catalogue) -> tuple[CallSeen, ...]:
     """Return what the core sees of a reply's calls, with what the driver declares about them."""
-    steps = reply.steps or (None,) * len(reply.calls)
+    steps = [None if step is None else min(step, MOST) for step in reply.steps] or [None] * len(reply.calls)
     reasons = [""] * len(reply.calls)
     if reply.escalation is not None:
         reasons[reply.escalation.call] = reply.escalation.reason

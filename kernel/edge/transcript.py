@@ -213,7 +213,8 @@ def message_from_json(text: str) -> Message:
     """Return the message kept as `text`."""
     value: dict[str, Any] = json.loads(text)
     calls = tuple(ToolCall(**call) for call in value["calls"])
-    return Message(value["role"], value["text"], value["origin"], calls, value["call_id"])
+    how = value.get("status", ""), value.get("code", "")
+    return Message(value["role"], value["text"], value["origin"], calls, value["call_id"], *how)
 
 
 def _ascii(text: str) -> str:

@@ -1,0 +1,161 @@
+"""What was tried against the envelope, the last request, runtimes from outside and the brush, and has to hold.
+
+(Seeds 000, 003.)
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kernel.core.decide import METADATA_LIMIT
+from kernel.core.delegation import child_spec
+from kernel.drivers import DriverReply, Escalation, ModelRequest
+from kernel.drivers.escalation import read_reason, units
+from kernel.edge.transcript import message_from_json, message_to_json
+from kernel.messages import Limits, Member, Message, RunResult, RunSpec, ToolCall
+from kernel.runtime.local import LocalRun
+from kernel.testing import MemoryEdges, ScriptedModel, call
+from tests.kernel.test_envelope import ASKING, limited, made, tool_call
+from tests.kernel.test_scenarios import SPEC, works
+
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA9cE1gI3kM5"
+SHELL = call("shell", "c1")
+
+
+class Returning(ScriptedModel):
+    """A driver that returns prepared things, whatever they are; past the last it completes."""
+
+    def __init__(self, *things: Any) -> None:
+        super().__init__()
+        self._things = list(things)
+
+    async def reply(self, request: ModelRequest) -> DriverReply:
+        self.requests.append(request.messages)
+        thing: DriverReply = self._things.pop(0) if self._things else DriverReply("done")
+        return thing
+
+
+async def returned(*things: Any, spec: RunSpec = SPEC) -> tuple[MemoryEdges, RunResult]:
+    edges = MemoryEdges(Returning(*things), {"shell": works()})
+    return edges, await LocalRun(edges, clock_ns=edges.clock).run(spec)
+
+
+def unanswered(messages: Sequence[Message]) -> list[str]:
+    """Return the ids of calls without a reply."""
+    answered = [message.call_id for message in messages if message.role == "tool"]
+    return [one.call_id for message in messages for one in message.calls if one.call_id not in answered]
+
+
+# ---- what a driver returns
+
+
+ODD: list[Any] = [
+    None,
+    {},
+    "done",
+    DriverReply(text=None),  # type: ignore[arg-type]
+    DriverReply("x", model=7),  # type: ignore[arg-type]
+    DriverReply("x", finish_reason=None),  # type: ignore[arg-type]
+    DriverReply(failed=" "),
+    DriverReply(calls=None),  # type: ignore[arg-type]
+    DriverReply(calls=("shell",)),  # type: ignore[arg-type]
+    DriverReply(calls=(ToolCall("c1", None, "{}"),)),  # type: ignore[arg-type]
+    DriverReply(calls=(ToolCall("c1", "shell", {}),)),  # type: ignore[arg-type]
+    DriverReply(calls=(SHELL,), steps=3),  # type: ignore[arg-type]
+    DriverReply(calls=(SHELL,), escalation="now"),  # type: ignore[arg-type]
+    DriverReply(calls=(SHELL,), escalation=Escalation("now", True)),
+    DriverReply(calls=(SHELL,), escalation=Escalation("now", 1)),
+    DriverReply(calls=(SHELL,), escalation=Escalation(None)),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("thing", ODD, ids=range(len(ODD)))
+async def test_what_is_no_reply_ends_the_run_as_an_invalid_decision(thing: Any) -> None:
+    """A driver is anybody's code: what it returns is looked at before it is used, and asked for once."""
+    edges, result = await returned(thing, spec=ASKING)
+    assert [(data["code"], data["source"]) for data in edges.data_of("turn.failed")] == [
+        ("invalid_driver_decision", "runtime")
+    ]
+    assert (result.status, edges.executed, len(edges.model.requests)) == ("failed", [], 1)
+
+
+async def test_a_reply_that_fails_calls_nothing() -> None:
+    """Its calls would stand in the history without replies."""
+    edges, result = await returned(DriverReply(calls=(SHELL,), failed="no such repository"))
+    assert [data["code"] for data in edges.data_of("turn.failed")] == ["invalid_driver_decision"]
+    stored = await edges.store.read(SPEC.run_id, 2)
+    assert (result.status, edges.executed, unanswered(stored)) == ("failed", [], [])
+
+
+@pytest.mark.parametrize("count", [-(10**9), "12", 1.5, True, 2**60])
+async def test_what_is_no_count_of_tokens_is_none(count: Any) -> None:
+    """Neither does a negative count give a run more tokens, nor does an odd one end it: an estimate is used."""
+    replies = [DriverReply(calls=(call("shell", f"c{n}", n=n),), input_tokens=count) for n in range(3)]
+    edges, result = await returned(*replies, spec=limited(Limits(run_tokens=1)))
+    assert (result.status, len(edges.executed)) == ("limit_reached", 1)
+    assert "input_tokens" not in edges.data_of("model.completed")[0]
+
+
+@pytest.mark.parametrize("step", [10**30, 10**5_000], ids=["30 digits", "5000 digits"])
+async def test_a_step_far_out_is_refused_like_any_other(step: int) -> None:
+    """A number that cannot be written out is a claim past the budget all the same."""
+    run = await made([tool_call("shell", step)], tool_call("shell"))
+    assert (run.refused, run.executed, run.result.status) == (["step_limit_exceeded"], ["shell"], "completed")
+
+
+async def test_metadata_of_any_size_leaves_the_edge_small() -> None:
+    """What an activity returns stays in workflow history; how large it was is told."""
+    metadata = {"log": "x" * 3_000_000}
+    run = await made({"type": "escalate", "reason": "needs a key", "metadata": metadata}, spec=ASKING)
+    (end,) = run.edges.data_of("run.escalated")
+    assert end["metadata"] == {"left_out": f"3000011 characters; the limit is {METADATA_LIMIT}"}
+    entry = await run.edges.store.entry(SPEC.run_id, 2)
+    assert entry is not None and len(entry.outcome) < METADATA_LIMIT
+
+
+# ---- asks
+
+
+@pytest.mark.parametrize("before", [470, 490, 505])
+async def test_no_part_of_a_secret_stands_at_the_end_of_a_reason(before: int) -> None:
+    """A reason is cut at 512 units, where a secret in two would be known by nobody as one."""
+    reason = read_reason(json.dumps({"reason": f"{'x' * before} {TOKEN}"}))
+    assert units(reason) <= 512
+    assert TOKEN[:6] not in reason
+
+
+def test_a_child_has_no_more_grants_than_its_parent() -> None:
+    """Delegating is no way around grants and namespaces; whom an ask is put to, and in what language, goes along."""
+    spec = replace(SPEC, grants=("delegate",), namespaces_off=("git",), reviewer="release owner", locale="ru")
+    child = child_spec(spec, Member("worker", tools=("shell", "escalate")), "look", 1)
+    assert (child.grants, child.namespaces_off) == (spec.grants, spec.namespaces_off)
+    assert (child.reviewer, child.locale) == ("release owner", "ru")
+
+
+# ---- the last request
+
+
+async def test_a_last_reply_with_many_calls_keeps_its_words() -> None:
+    """More calls than a reply may have are dropped like any, and counted."""
+    many = tuple(call("shell", f"x{n}", n=n) for n in range(100))
+    edges, result = await returned(
+        DriverReply(calls=(SHELL,)), DriverReply("Half is done.", many), spec=limited(Limits(max_turns=1))
+    )
+    assert (result.status, result.answer.split("\n")[0]) == ("limit_reached", "Half is done.")
+    assert edges.data_of("model.completed")[-1]["n_dropped"] == 100
+    assert len(edges.executed) == 1
+
+
+# ---- the transcript
+
+
+def test_how_a_call_ended_is_kept_in_the_transcript() -> None:
+    """Another process reads it from there: for its reports, and for a runtime that asks how its call ended."""
+    message = Message("tool", "No tool.", "refusal", call_id="c1", status="denied", code="tool_unavailable")
+    assert message_from_json(message_to_json(message)) == message
+    older = json.loads(message_to_json(message))
+    del older["status"], older["code"]
+    assert message_from_json(json.dumps(older)) == replace(message, status="", code="")
