@@ -7,7 +7,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --disable-pip-version-check --no-input --prefer-binary --progress-bar off -c constraints.txt
 
-.PHONY: up test lint types bench-retrieval install install-dev
+.PHONY: up test lint types conformance bench-retrieval install install-dev
 .DEFAULT_GOAL := up
 
 up: install
@@ -22,6 +22,9 @@ lint: install-dev
 
 types: install-dev
 	$(RUN) -m mypy contract ingest knowledge debugger kernel
+
+conformance: install
+	$(RUN) -m kernel.conformance
 
 bench-retrieval: install
 	$(RUN) manage.py evaluate_retrieval --corpus all --store
