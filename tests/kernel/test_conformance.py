@@ -308,6 +308,23 @@ async def test_a_driver_of_ones_own_has_a_column() -> None:
     assert results == {"ask": "not exercised", "step-past": "not exercised", "unknown-key": "not exercised"}
 
 
+async def test_the_readmes_driver() -> None:
+    """The example of the kernel's guide makes the calls it is to make, and its cells say what it leaves out."""
+    text = (Path(__file__).parent.parent.parent / "kernel/README.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(class Mine:.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(code, names)
+    rows = [one for one in CONDITIONS if one.id in ("answered", "unknown-key", "step-past", "ask", "forwarded")]
+    made = await make_report([outside_column("mine", names["Mine"])], rows)
+    assert {cell.condition: cell.result for cell in made.cells} == {
+        "answered": "pass",
+        "unknown-key": "pass",
+        "forwarded": "pass",
+        "step-past": "not exercised",
+        "ask": "fail",
+    }
+
+
 async def test_what_is_not_there_yet_is_not_implemented() -> None:
     """A driver that says what it cannot do yet has neither passed nor failed there."""
     rows = [one for one in CONDITIONS if one.id in ("answered", "ask")]
