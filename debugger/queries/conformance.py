@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from debugger.queries.event_detail import REORDERING
+from debugger.queries.event_detail import visible
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 MOST_ENTRIES: Final = 500  # conditions or columns
@@ -237,5 +237,4 @@ def _refuse_twice(ids: list[str], name: str) -> None:
 
 def _shown(text: str) -> str:
     """Return a text as a page can carry it: what is no character, or would reorder a line, is written out."""
-    text = text[:TEXT_SHOWN].encode(errors="backslashreplace").decode()
-    return REORDERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return visible(text[:TEXT_SHOWN].encode(errors="backslashreplace").decode())

@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef
 
 from debugger.access import GuardedRun
 from debugger.models import EscalationDecision
-from debugger.queries.event_detail import REORDERING
+from debugger.queries.event_detail import visible
 from debugger.queries.pieces import counted, one_line, said
 from debugger.queries.runs import COUNTED, PAGE, TASK_SHOWN, moment
 from ingest.journal import JournalEvent
@@ -191,8 +191,3 @@ def refused_names(run: GuardedRun) -> tuple[str, ...]:
     rows = refused.values_list("tool", "data")[:REFUSED_READ]
     names = {tool for tool, data in rows if said(data, "code") == "tool_unavailable"}
     return tuple(sorted(name for name in names if name and TOOL_NAME.fullmatch(name)))
-
-
-def visible(text: str) -> str:
-    """Return a text whose lines read in the order they are written: a person decides by what stands here."""
-    return REORDERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

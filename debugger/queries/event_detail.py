@@ -123,7 +123,11 @@ def _unfolded(value: str) -> str:
 
 def pretty(data: Any) -> str:
     """Return JSON as a person reads it; invisible characters that could reorder a line are escaped."""
-    text = json.dumps(data, ensure_ascii=False, indent=2)
+    return visible(json.dumps(data, ensure_ascii=False, indent=2))
+
+
+def visible(text: str) -> str:
+    """Return a text whose lines read in the order they are written: what could reorder them is written out."""
     return REORDERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -10,7 +10,7 @@ from contract.redaction import redact
 from contract.redaction_rules import ExtraRules
 from debugger.access import GuardedRun
 from debugger.kernel_client import Ask
-from debugger.queries.event_detail import REORDERING, pretty
+from debugger.queries.event_detail import pretty, visible
 from debugger.queries.pieces import said
 from debugger.queries.runs import moment
 from ingest.models import Event
@@ -50,7 +50,7 @@ def show_asks(run: GuardedRun, asks: Sequence[Ask]) -> tuple[AskShown, ...]:
 
 
 def _shown(ask: Ask, event: Event | None) -> AskShown:
-    text = _visible(ask.text) if ask.kind == "question" else _arguments(ask.text)
+    text = visible(ask.text) if ask.kind == "question" else _arguments(ask.text)
     if event is None:
         return AskShown(ask, text)
     since = moment(event.occurred_ns)
@@ -63,14 +63,9 @@ def _arguments(raw: str) -> str:
     try:
         value = json.loads(raw)
     except ValueError:
-        return _visible(raw)
-    line = _visible(json.dumps(value, ensure_ascii=False))
+        return visible(raw)
+    line = visible(json.dumps(value, ensure_ascii=False))
     return line if len(line) <= ONE_LINE else pretty(value)
-
-
-def _visible(text: str) -> str:
-    """Return a text whose lines read in the order they are written: a person decides by what stands here."""
-    return REORDERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def answered_by(run: GuardedRun, kind: str, call_id: str) -> str:

@@ -45,8 +45,8 @@ def ending_words(last: JournalEvent) -> Words:
         note = (Piece(f"answered by the identical call {copied}", "soft"),) if copied else ()
         return Words(note, "ok")
     if last.type == "tool.blocked":
-        why = said(data, "code") or said(data, "status") or "blocked"
-        return Words((Piece("not executed", "warn keep"), Piece(_with_detail(why, said(data, "detail")), "soft")), "warn")
+        why = _with_detail(said(data, "code") or said(data, "status") or "blocked", said(data, "detail"))
+        return Words((Piece("not executed", "warn keep"), Piece(why, "soft")), "warn")
     error_class = said(data, "error_class") or said(data, "status") or "failed"
     return Words((Piece(_with_detail(error_class, said(data, "detail")), "bad"),), "bad")
 
