@@ -81,7 +81,7 @@ def _checked(decision: object) -> tuple[str, Mapping[str, Any]]:
         invalid(f"type must be one of {', '.join(FIELDS)}")
     for name in decision:
         if name != "type" and name not in FIELDS[kind]:
-            invalid(f"a {kind} has no field {str(name)[:80]!r}; it has: {', '.join(FIELDS[kind])}")
+            invalid(f"{kind} has no field {str(name)[:80]!r}; it has: {', '.join(FIELDS[kind])}")
     return kind, decision
 
 

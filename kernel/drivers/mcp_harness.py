@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from contract.redaction import redact
 from kernel.drivers.mcp_bridge import AskedTurn, bridge
 from kernel.drivers.plugin import Turn
 
@@ -21,9 +22,12 @@ COMMAND_SECONDS: Final = 1_800.0
 OUTPUT_BYTES: Final = 256 * 1024  # of what a command prints
 ERROR_CHARACTERS: Final = 500  # of the end of what a command that failed writes to stderr
 KILL_SECONDS: Final = 2.0
+LOOK_SECONDS: Final = 0.05  # between looks whether a command has ended
+REST_SECONDS: Final = 1.0  # for what a command that has ended left in its pipes
 SYSTEM_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 URL_VARIABLE: Final = "TEMPORALITY_MCP_URL"
 TOKEN_VARIABLE: Final = "TEMPORALITY_MCP_TOKEN"
+TOKEN_SHOWN: Final = "[REDACTED:bearer_token]"
 
 # Takes the bridge's address, its bearer token and the turn; returns what the harness says in the end.
 Harness = Callable[[str, str, Turn], Awaitable[str]]
@@ -110,9 +114,12 @@ class CommandHarness:
                 URL_VARIABLE: url,
                 TOKEN_VARIABLE: token,
             }
-            return await self._run(task, folder, environment)
+            code, *printed = await self._run(task, folder, environment)
+            output, errors = (one.decode(errors="replace").strip().replace(token, TOKEN_SHOWN) for one in printed)
+            return _said(code, output, errors)
 
-    async def _run(self, task: bytes, folder: Path, environment: Mapping[str, str]) -> str:
+    async def _run(self, task: bytes, folder: Path, environment: Mapping[str, str]) -> tuple[int, bytes, bytes]:
+        """Return the exit code and what was printed, whoever else holds the pipes after the command has ended."""
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *self._command,
@@ -132,17 +139,20 @@ class CommandHarness:
             raise
         except (OSError, ValueError) as error:
             raise HarnessError(f"the harness could not be started: {type(error).__name__}") from None
+        output, errors = bytearray(), bytearray()
+        work = (_read(process.stdout, output), _read(process.stderr, errors), _write(process.stdin, task))
+        streams = [asyncio.create_task(one) for one in work]
         try:
             async with asyncio.timeout(self._seconds):
-                output, errors, _ = await asyncio.gather(
-                    _read(process.stdout), _read(process.stderr), _write(process.stdin, task)
-                )
-                code = await process.wait()
+                code = await _exit_code(process)
         except TimeoutError:
             raise HarnessError(f"the harness did not end within {self._seconds:g} seconds") from None
         finally:
             await _killed(process)
-        return _said(code, output.decode(errors="replace").strip(), errors.decode(errors="replace").strip())
+            await asyncio.wait(streams, timeout=REST_SECONDS)
+            for stream in streams:
+                stream.cancel()
+        return code, bytes(output), bytes(errors)
 
 
 async def _killed(process: asyncio.subprocess.Process) -> None:
@@ -150,24 +160,31 @@ async def _killed(process: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), KILL_SECONDS)
+        await asyncio.wait_for(_exit_code(process), KILL_SECONDS)
+
+
+async def _exit_code(process: asyncio.subprocess.Process) -> int:
+    """Wait for a process to end; its own `wait` waits for whoever else holds its pipes as well."""
+    while process.returncode is None:
+        await asyncio.sleep(LOOK_SECONDS)
+    return process.returncode
 
 
 def _said(code: int, output: str, errors: str) -> str:
     if code:
-        raise HarnessError(f"the harness ended with exit code {code}: {errors[-ERROR_CHARACTERS:] or 'no stderr'}")
+        # Secrets are left out before the cut, which would leave a part of one that nobody knows as such.
+        end = redact(errors)[0][-ERROR_CHARACTERS:]
+        raise HarnessError(f"the harness ended with exit code {code}: {end or 'no stderr'}")
     if not output:
         raise HarnessError("the harness ended without printing an answer")
     return output
 
 
-async def _read(stream: asyncio.StreamReader | None) -> bytes:
-    """Return the end of what a stream brings, as far as is kept of it."""
-    kept = bytearray()
+async def _read(stream: asyncio.StreamReader | None, kept: bytearray) -> None:
+    """Keep the end of what a stream brings."""
     while stream is not None and (chunk := await stream.read(64 * 1024)):
         kept += chunk
         del kept[:-OUTPUT_BYTES]
-    return bytes(kept)
 
 
 async def _write(stream: asyncio.StreamWriter | None, content: bytes) -> None:

@@ -24,6 +24,7 @@ from kernel.drivers.outcomes import outcome_of
 from kernel.edge.retry import EnvelopeError, ModelError
 from kernel.messages import Message, ToolCall
 
+_json: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 logger = logging.getLogger(__name__)
 
 SILENT: Final = "runtime_silent"
@@ -74,6 +75,7 @@ class _Line:
     """What passes between a runtime's tasks and the requests of its run."""
 
     request: ModelRequest
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     waiting: deque[_Invocation] = field(default_factory=deque)  # not yet in a reply
     called: list[_Invocation] = field(default_factory=list)  # in the last reply, not yet answered
     moved: asyncio.Event = field(default_factory=asyncio.Event)
@@ -122,13 +124,13 @@ class Turn:
 
         `step` claims a position for the call: one out of the budget is refused, one that is no whole number from 0 on
         or lies behind the loop ends the run with `invalid_driver_decision`. Raises TypeError or ValueError for a call
-        that cannot be written down.
+        that cannot be written down, RuntimeError in another event loop than that of `run_turn`.
         """
         if not isinstance(name, str) or not name or not isinstance(call_id, str):
             raise TypeError("name must be a text that is not empty, call_id a text")
-        written = (
-            arguments if isinstance(arguments, str) else json.dumps(arguments, allow_nan=False, ensure_ascii=False)
-        )
+        written = arguments if isinstance(arguments, str) else _json(arguments)
+        if asyncio.get_running_loop() is not self._line.loop:
+            raise RuntimeError("call tools in the event loop of run_turn: from a thread by run_coroutine_threadsafe")
         if self._line.over or self.finale:
             await asyncio.sleep(0)  # a runtime that calls on and on lets others have their turn
             return DRAINING if self._line.over else SPENT

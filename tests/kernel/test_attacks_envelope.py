@@ -3,9 +3,13 @@
 (Seeds 000, 003.)
 """
 
+import asyncio
 import json
-from collections.abc import Sequence
+import os
+import signal
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,8 @@ from kernel.core.decide import METADATA_LIMIT
 from kernel.core.delegation import child_spec
 from kernel.drivers import DriverReply, Escalation, ModelRequest
 from kernel.drivers.escalation import read_reason, units
+from kernel.drivers.mcp_harness import CommandHarness, McpHarnessRuntime
+from kernel.drivers.plugin import Runtime, RuntimeDriver, Turn
 from kernel.edge.transcript import message_from_json, message_to_json
 from kernel.messages import Limits, Member, Message, RunResult, RunSpec, ToolCall
 from kernel.runtime.local import LocalRun
@@ -147,6 +153,70 @@ async def test_a_last_reply_with_many_calls_keeps_its_words() -> None:
     assert (result.status, result.answer.split("\n")[0]) == ("limit_reached", "Half is done.")
     assert edges.data_of("model.completed")[-1]["n_dropped"] == 100
     assert len(edges.executed) == 1
+
+
+# ---- runtimes from outside
+
+
+class Asking:
+    """A runtime that is a function."""
+
+    def __init__(self, run: Callable[[Turn], Awaitable[object]]) -> None:
+        self._run = run
+
+    async def run_turn(self, turn: Turn) -> object:
+        return await self._run(turn)
+
+
+async def served(runtime: Runtime, spec: RunSpec = SPEC) -> tuple[MemoryEdges, RunResult]:
+    driver = RuntimeDriver(runtime)
+    edges = MemoryEdges(driver, {"shell": works()})  # type: ignore[arg-type]
+    result = await LocalRun(edges, clock_ns=edges.clock).run(spec)
+    await driver.close()
+    return edges, result
+
+
+async def test_a_call_from_another_event_loop_is_told_so_at_once() -> None:
+    """It could be answered in no other loop, and would be waited for until the run is given up as silent."""
+
+    async def other_loop(turn: Turn) -> object:
+        with pytest.raises(RuntimeError, match="run_coroutine_threadsafe"):
+            await asyncio.to_thread(asyncio.run, turn.invoke("shell"))
+        loop = asyncio.get_running_loop()
+        answer = await asyncio.to_thread(lambda: asyncio.run_coroutine_threadsafe(turn.invoke("shell"), loop).result())
+        return {"type": "complete", "output": answer.status}
+
+    edges, result = await served(Asking(other_loop))
+    assert (result.status, result.answer, len(edges.executed)) == ("completed", "ok", 1)
+
+
+@pytest.mark.parametrize("background", ["sleep 300 &", "setsid sleep 300 & echo $! > left;"], ids=["group", "its own"])
+async def test_a_command_that_ended_is_not_waited_for_by_its_pipes(background: str, tmp_path: Path) -> None:
+    """What a harness leaves in the background holds its output open, and its answer is there all the same."""
+    command = CommandHarness(["sh", "-c", f"{background} echo done"], folder=tmp_path)
+    try:
+        _, result = await served(McpHarnessRuntime(command))
+        assert (result.status, result.answer) == ("completed", "done")
+    finally:
+        for left in tmp_path.glob("left"):
+            os.kill(int(left.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("written", [f"'{TOKEN}{'y' * 480}'", "$TEMPORALITY_MCP_TOKEN"], ids=["cut", "of the bridge"])
+async def test_no_secret_of_a_failed_command_is_told(written: str) -> None:
+    """Neither a part of one that stands where the text is cut, nor the token it was given."""
+    seen: list[str] = []
+
+    class Seeing(CommandHarness):
+        async def __call__(self, url: str, token: str, turn: Turn) -> str:
+            seen.append(token)
+            return await super().__call__(url, token, turn)
+
+    harness = Seeing(["sh", "-c", f"echo {written} >&2; exit 3"])
+    edges, result = await served(McpHarnessRuntime(harness))
+    told = json.dumps(edges.wire)
+    assert (result.status, "exit code 3" in told) == ("failed", True)
+    assert TOKEN[-12:] not in told and seen[0] not in told
 
 
 # ---- the transcript
