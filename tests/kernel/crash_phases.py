@@ -26,6 +26,7 @@ MCP = Path(__file__).with_name("gate_mcp.py")
 OPERATION = "op-3"  # the first reply of a run stands at position 3
 AWAIT = Say((("await_operation", {"operation_id": OPERATION}),))
 ANSWER = "blue"
+REASON = "needs a key"
 
 
 @dataclass
@@ -170,6 +171,15 @@ def anew_spec(kernel: Kernel, run_id: str) -> dict[str, Any]:
     return {"limits": Limits(turns_per_workflow=1, retrieval_timeout_ms=2_000)}
 
 
+def last_spec(kernel: Kernel, run_id: str) -> dict[str, Any]:
+    return {"limits": Limits(max_turns=1)}
+
+
+def asking_spec(kernel: Kernel, run_id: str) -> dict[str, Any]:
+    return {"tools": ("shell", "escalate"), "grants": ("*", "escalate")}
+
+
+ASK = Say((("shell", {"command": FAILS}), ("escalate", {"reason": REASON}), ("shell", {"command": "echo y >> ran"})))
 SEARCHED = (shell(FAILS), DONE)  # a command fails, knowledge is found, the next request carries it
 PHASES = (
     Phase("preparation", SEARCHED, setting_up, spec=waiting_setup, worked=Flight.prepared),
@@ -212,6 +222,8 @@ PHASES = (
     ),
     Phase("continuing", SEARCHED, gate_reached, held="event turn.completed", spec=anew_spec),
     Phase("closing", (shell(waits("{gate}")), DONE), began, locked=3, worked=at(3), lost=True, status="cancelled"),
+    Phase("finale", SEARCHED, gate_reached, held="model 2", worked=at(5), spec=last_spec, status="limit_reached"),
+    Phase("asking", (ASK,), gate_reached, held="model 1", worked=at(2), spec=asking_spec, status="escalated"),
 )
 PLANS = {phase.name: list(phase.plan) for phase in PHASES} | {"child": list(SEARCHED)}
 

@@ -19,7 +19,7 @@ from tests.kernel.crash_phases import PHASES, PLANS, Flight, Phase, calls_file, 
 from tests.kernel.cuttable import Cuttable, cuttable
 from tests.kernel.worker_process import Kernel, kernel_at
 
-CUT = ("preparation", "model", "tool", "reading", "hints", "reporting", "awaiting", "closing")
+CUT = ("preparation", "model", "tool", "reading", "hints", "reporting", "awaiting", "closing", "finale", "asking")
 FROZEN = ("model", "tool", "hints", "awaiting")
 CALM = tuple(phase.name for phase in PHASES if not phase.lost)
 THAW_SECONDS = 2.0  # what a worker that runs again may take to hand in what it holds

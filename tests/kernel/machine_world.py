@@ -236,7 +236,7 @@ class World(Runner):
             data = json.loads(event.data)
             if event.type == "tool.blocked" and data.get("code") == "run_cancelled":
                 view = self.calls.find(str(event.call_id))
-                if view.kind == "call" and not self.calls.is_copy(view):
+                if view.kind in ("call", "escalate") and not self.calls.is_copy(view):
                     told = "uncertain" if view.started else "none"
                     assert data["effect"] == told, f"{view.call} is told to have had an {data['effect']} effect"
 

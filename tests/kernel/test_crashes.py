@@ -9,8 +9,9 @@ import pytest
 
 from contract.events import TERMINAL_TYPES
 from kernel.core.history import check_history
-from tests.kernel.crash_phases import ANSWER, PHASES
+from tests.kernel.crash_phases import ANSWER, PHASES, REASON
 from tests.kernel.crash_runs import CALM, CUT, FROZEN, Aftermath, Left, disturb
+from tests.kernel.outside import LATE
 
 MATRIX = [
     *(("killed", phase.name) for phase in PHASES),
@@ -178,6 +179,26 @@ def test_a_cancelled_run_closes_its_transcript(aftermath: Aftermath, how: str) -
     assert (left.messages[-1].role, left.messages[-1].call_id) == ("tool", "c1-1")
     assert left.types().count("tool.blocked") == 1
     assert len(left.requests) == 1
+
+
+@pytest.mark.parametrize(("how", "answer"), [("killed", "done"), ("cut", LATE)])
+def test_the_last_request_is_made_again_and_its_answer_is_not_lost(aftermath: Aftermath, how: str, answer: str) -> None:
+    """It is the same request, announced once; an answer that was written counts, and nothing is asked for again."""
+    left = of(aftermath, how, "finale")
+    finales = left.requests[1:]
+    assert len(finales) == (2 if how == "killed" else 1) and finales[0] == finales[-1]
+    assert left.result.answer == answer == left.messages[-1].text
+    assert left.types().count("thinking") == 1
+
+
+@pytest.mark.parametrize("how", ["killed", "cut"])
+def test_an_ask_that_was_written_ends_the_run_once(aftermath: Aftermath, how: str) -> None:
+    """What stood before it is executed, what follows is denied; a reply that was written is not asked for again."""
+    left = of(aftermath, how, "asking")
+    assert len(left.requests) == (2 if how == "killed" else 1)
+    [end] = left.data_of("run.escalated")
+    assert (end["reason"], end["n_denied"], left.result.reason) == (REASON, 1, REASON)
+    assert [message.code for message in left.messages[4:]] == ["", "escalation_pending"]
 
 
 @pytest.mark.parametrize("phase", FROZEN)
