@@ -71,6 +71,7 @@ _TERMINAL = {
     "limit": may("str", "name of the limit that was reached: tool_rounds, time or tokens"),
     "metadata": may("object", "what the driver gave with its ending"),
 }
+_STEP = {"step": may("int", "the step that the driver claimed for the call, from 0", lowest=0)}
 
 
 def _type(doc: str, fields: Mapping[str, Field], example: Mapping[str, Any], terminal: str | None = None) -> EventType:
@@ -132,7 +133,9 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "follows": may("str", "event_id of the previous model.requested of this run, absent for the first"),
             "n_kept": may("int", "messages taken unchanged from that request, from its start"),
             "n_messages": need("int", "messages in this request"),
-            "new_messages": may("array", "messages added: role, text, calls, call_id, status, code, origin, hash, tokens"),
+            "new_messages": may(
+                "array", "messages added: role, text, calls, call_id, status, code, origin, hash, tokens"
+            ),
             "tokens": may("int", "estimated tokens of the whole request"),
             "n_tools": may("int", "tools offered"),
             "finale": may("bool", "the last request of the run, sent without tools"),
@@ -161,7 +164,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
     ),
     "tool.requested": _type(
         "The model asked for a tool call.",
-        {"arguments": may("str", "arguments as given, bounded and redacted")},
+        {"arguments": may("str", "arguments as given, bounded and redacted"), **_STEP},
         {"arguments": '{"command": "git init"}'},
     ),
     "tool.completed": _type(
@@ -171,6 +174,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "result": may("str", "result text, bounded and redacted"),
             "effect": may("str", "what was changed", stages.EFFECTS),
             "duplicate_of": may("str", "call_id of the identical call that was executed in its place"),
+            **_STEP,
         },
         {"duration_ms": 63, "result": "Initialized empty Git repository", "effect": "applied"},
     ),
@@ -182,6 +186,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "error_class": may("str", "class of the error"),
             "effect": may("str", "what was changed", stages.EFFECTS),
             "detail": may("str", "diagnostic text, bounded and redacted"),
+            **_STEP,
             **_SITUATION,
         },
         {
@@ -197,6 +202,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "status": may("str", "blocked, denied or cancelled", stages.TOOL_STATUSES),
             "code": may("str", "refusal code, for example tool_unavailable"),
             "detail": may("str", "the refusal as the model read it"),
+            **_STEP,
         },
         {"status": "denied", "code": "tool_unavailable", "detail": "no tool named deploy is offered"},
     ),

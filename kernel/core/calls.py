@@ -23,7 +23,7 @@ from kernel.core.bounds import (
 from kernel.core.delegation import report_end, start_delegate
 from kernel.core.envelope import admit
 from kernel.core.escalating import escalate, forwarded, is_ask, offers_escalation
-from kernel.core.finale import GIST_LIMIT, note_receipt
+from kernel.core.finale import GIST_LIMIT, RECEIPT_BYTES, note_receipt
 from kernel.core.operations import await_operation, start_operation
 from kernel.core.people import ask_approval, ask_question, needs_approval
 from kernel.core.settling import (
@@ -65,8 +65,10 @@ def open_calls(step: Step, observed: ModelReplied) -> None:
         room -= len((kept.arguments + kept.excerpt).encode("utf-8", "replace"))
         duplicate = any(other.seen.digest == seen.digest for other in calls)
         ids, caused_by = call_ids(step.state, seen), step.state.call_event_id
-        event_id = step.emit("tool.requested", observed.at_ns, {"arguments": seen.excerpt}, caused_by=caused_by, **ids)
-        calls.append(Call(kept, first + index, event_id, duplicate=duplicate, gist=seen.excerpt[:GIST_LIMIT]))
+        data = {"arguments": seen.excerpt, "step": seen.step}
+        event_id = step.emit("tool.requested", observed.at_ns, data, caused_by=caused_by, **ids)
+        gist = clip_bytes(seen.excerpt[:GIST_LIMIT], RECEIPT_BYTES)
+        calls.append(Call(kept, first + index, event_id, duplicate=duplicate, gist=gist))
     step.set(calls=tuple(calls), next_seq=first + len(calls))
     advance(step, observed.at_ns)
 

@@ -100,8 +100,10 @@ def reply(step: Step, call: Call, text: str, origin: Origin, status: ToolStatus,
 
 
 def emit_outcome(step: Step, at_ns: int, call: Call, kind: str, data: Mapping[str, Any], **ids: Any) -> str:
+    """Report how a call ended, with the step that its driver claimed for it."""
     envelope = {**call_ids(step.state, call.seen), **ids}
-    return step.emit(kind, at_ns, data, caused_by=call.requested_event_id, **envelope)
+    told = {**data, "step": call.seen.step}
+    return step.emit(kind, at_ns, told, caused_by=call.requested_event_id, **envelope)
 
 
 def settle(step: Step, settled: Call, at_ns: int = 0) -> None:

@@ -15,6 +15,7 @@ from kernel.runtime.local import LocalRun
 from kernel.testing import MemoryEdges, ScriptedModel, call
 from tests.kernel.test_scenarios import SPEC, fails, on, works
 
+OUTCOMES = ("requested", "completed", "failed", "blocked")
 ASKING = replace(SPEC, tools=("escalate",), grants=("*", "escalate"))
 
 
@@ -79,6 +80,16 @@ async def test_a_step_ahead_is_a_claim_and_does_not_move_the_loop() -> None:
     run = await made(tool_call("shell", 6), tool_call("shell", 1), tool_call("shell", 2))
     assert (run.refused, run.executed) == ([], ["shell"] * 3)
     assert run.result.status == "completed"
+
+
+async def test_the_record_has_the_step_as_it_was_claimed() -> None:
+    """The call and its outcome carry the claim, whatever becomes of it; without one they carry none."""
+    run = await made(
+        [tool_call("shell", 4), tool_call("ghost", 5)], tool_call("boom", 3), tool_call("shell", 9), tool_call("read"),
+        spec=limited(Limits(max_turns=8)), tools={"shell": works(), "boom": fails("no"), "read": works("read it")},
+    )  # fmt: skip
+    told = {kind: [one.get("step") for one in run.edges.data_of(f"tool.{kind}")] for kind in OUTCOMES}
+    assert told == {"requested": [4, 5, 3, 9, None], "completed": [4, None], "failed": [3], "blocked": [5, 9]}
 
 
 @pytest.mark.parametrize("step", [True, False, -1, 1.0, "1", [1]])
