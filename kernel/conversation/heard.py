@@ -9,7 +9,7 @@ The rules, in order:
 4. A part played before a person broke in counts however late its report comes; one that goes on past that moment
    contradicts it: "unknown".
 5. The longest part decides: the whole text was heard, a "prefix", or "nothing". Broken in on with no part reported is
-   "unknown".
+   "unknown". Of a long prefix its end is quoted: a run's state has no room for an answer, which stands in the history.
 
 (Seed 002.)
 """
@@ -23,6 +23,8 @@ from kernel.conversation.records import ConversationError, Heard, Record, read_t
 from kernel.messages import Cut
 
 UNKNOWN: Final = "unknown"
+PREFIX_LIMIT: Final = 2_000  # characters of a heard part that are quoted, its last: it is where the answer was cut
+LEFT_OUT: Final = "…"
 
 
 def find_cut(turn: Sequence[Record], owner: str, heard: Sequence[Heard]) -> Cut | None:
@@ -69,7 +71,10 @@ def _cut_at(answer: Record, spoken: str, lengths: Sequence[int], interrupted: bo
     prefix = spoken[: lengths[-1]]
     if prefix.rstrip() == spoken.rstrip():
         return None
-    return Cut("prefix", prefix, answer.record_id) if prefix.strip() else Cut("nothing", "", answer.record_id)
+    if not prefix.strip():
+        return Cut("nothing", "", answer.record_id)
+    quoted = prefix if len(prefix) <= PREFIX_LIMIT else LEFT_OUT + prefix[-PREFIX_LIMIT:]
+    return Cut("prefix", quoted, answer.record_id)
 
 
 def _spoken(answer: Record, reports: Sequence[Heard]) -> str | None:
@@ -88,4 +93,4 @@ def _goes_on(parts: Sequence[tuple[datetime, int]], stops: Sequence[datetime]) -
         return False
     before = [length for at, length in parts if at <= stops[0]]
     after = [length for at, length in parts if at > stops[0]]
-    return bool(after) and (not before or after[-1] > before[-1])
+    return bool(after) and after[-1] > (before[-1] if before else 0)

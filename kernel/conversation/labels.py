@@ -12,9 +12,10 @@ from typing import Final
 
 from kernel.conversation.records import LOCAL_TIME, OFFSET, time_problem
 
+IN_LINE: Final = r"[^\S\n]*"  # any white space of a line, wide and unbreakable ones as well
 TAG: Final = re.compile(r"</?(?:voice|document)[ \t]*>")
-OPENING: Final = re.compile(rf"\s*\[({LOCAL_TIME})({OFFSET})?\][ \t]*", re.ASCII)
-SOURCE: Final = re.compile(r"([^\s:\[\]]{1,200}):[ \t]*")
+OPENING: Final = re.compile(rf"\s*\[({LOCAL_TIME})({OFFSET})?\]{IN_LINE}")
+SOURCE: Final = re.compile(rf"([^\s:\[\]]{{1,200}}):{IN_LINE}")
 LIKE_A_SOURCE: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 

@@ -15,7 +15,7 @@ from kernel.conversation.heard import find_cut
 from kernel.conversation.labels import answer_text, without_tags
 from kernel.conversation.records import ASSISTANT, ConversationError, Heard, Record, Summary, read_time
 from kernel.conversation.words import about_line, cut_line, day_line, not_ours, on_one_line, time_line
-from kernel.messages import Cut, Locale, Message, Role
+from kernel.messages import Cut, Locale, Message, Origin, Role
 
 HISTORY_LIMIT: Final = 5_000  # messages; an event names no more than twice as many
 PAUSE: Final = timedelta(minutes=30)  # a shorter one is not worth a word
@@ -99,16 +99,16 @@ def _rows(given: Situation) -> list[Record]:
 
 def _history(given: Situation, rows: Sequence[Record]) -> list[Message]:
     """Return the summary and the rows as messages, neighbours of one role joined by a newline."""
-    history: list[Message] = []
+    texts: list[tuple[Role, Origin, list[str]]] = []
     summary = not_ours(without_tags(given.summary.text)) if given.summary is not None else ""
     if summary:
-        history.append(Message("user", summary, "summary"))
+        texts.append(("user", "summary", [summary]))
     for role, text in _said(given, rows):
-        if history and history[-1].role == role:
-            history[-1] = replace(history[-1], text=f"{history[-1].text}\n{text}")
+        if texts and texts[-1][0] == role:
+            texts[-1][2].append(text)
         else:
-            history.append(Message(role, text, "record"))
-    return history
+            texts.append((role, "record", [text]))
+    return [Message(role, "\n".join(parts), origin) for role, origin, parts in texts]
 
 
 def _said(given: Situation, rows: Sequence[Record]) -> Iterator[tuple[Role, str]]:

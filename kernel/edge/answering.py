@@ -36,7 +36,10 @@ async def _answered_at(store: TranscriptStore, clock_ns: Callable[[], int], comm
     if not said_at or kept is None:
         return datetime.fromtimestamp(clock_ns() // SECOND, UTC)
     took = (clock_ns() - json.loads(kept)["prepared"]["at_ns"]) // SECOND
-    return read_time(said_at) + timedelta(seconds=max(0, took))
+    try:
+        return read_time(said_at) + timedelta(seconds=max(0, took))
+    except OverflowError:  # said at the end of the calendar
+        return read_time(said_at)
 
 
 async def _whole(store: TranscriptStore, command: KeepAnswer) -> str:
