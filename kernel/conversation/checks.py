@@ -29,7 +29,7 @@ class LineError(ValueError):
 
 def conversation_problems(talk: Conversation) -> Iterator[str]:
     """Yield what is wrong with the conversation of a spec and how to put it right."""
-    yield from _id_problems("conversation.conversation_id", talk.conversation_id)
+    yield from id_problems("conversation.conversation_id", talk.conversation_id)
     yield from _source_problems("conversation.owner", talk.owner)
     if talk.owner == ASSISTANT:
         yield f"conversation.owner is {ASSISTANT!r}, the source of the answers: name the person otherwise"
@@ -75,9 +75,9 @@ def part_problems(part: Record | Summary | Heard) -> Iterator[str]:
     if len(part.text) > TEXT_LIMIT:
         yield f"text has {len(part.text)} characters; the limit is {TEXT_LIMIT}: shorten it"
     if isinstance(part, Summary):
-        yield from _id_problems("anchor", part.anchor)
+        yield from id_problems("anchor", part.anchor)
         return
-    yield from _id_problems("record_id", part.record_id)
+    yield from id_problems("record_id", part.record_id)
     problem = time_problem(part.at)
     if problem:
         yield f"at {problem}"
@@ -107,7 +107,8 @@ def _built(kind: str, body: Any) -> Record | Summary | Heard:
         raise LineError(f"{kind} lacks a field; there are: {', '.join(names)}") from None
 
 
-def _id_problems(name: str, text: str) -> Iterator[str]:
+def id_problems(name: str, text: str) -> Iterator[str]:
+    """Yield what keeps a text from being an id; `name` is the field it stands in."""
     if not text.strip() or not text.isprintable() or len(text) > ID_LIMIT:
         yield f"{name} must be a printable text of 1 to {ID_LIMIT} characters"
 

@@ -9,12 +9,13 @@ import argparse
 import asyncio
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
 import psycopg
 
-from kernel.conversation.checks import ID_LIMIT, LineError, read_part
+from kernel.conversation.checks import LineError, id_problems, read_part
 from kernel.edge.records import Part, PostgresRecords, RecordStore
 
 FILE_BYTES: Final = 64 * 1024 * 1024
@@ -50,8 +51,8 @@ async def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         parts = read_parts(_content(options.file))
-        if not options.conversation.isprintable() or not 1 <= len(options.conversation) <= ID_LIMIT:
-            raise TellError(f"--conversation must be a printable text of 1 to {ID_LIMIT} characters")
+        for problem in id_problems("--conversation", options.conversation):
+            raise TellError(problem)
         store = await PostgresRecords.open(_database(), max_connections=1)
     except (TellError, OSError, UnicodeError) as error:
         print(f"nothing was written: {error}", file=sys.stderr)
@@ -69,7 +70,8 @@ async def main(arguments: list[str]) -> int:
 
 def _content(name: str) -> str:
     """Return the text of the file. Raises TellError for one that is too large."""
-    data = sys.stdin.buffer.read(FILE_BYTES + 1) if name == "-" else Path(name).read_bytes()
+    with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
+        data = file.read(FILE_BYTES + 1)
     if len(data) > FILE_BYTES:
         raise TellError(f"the file is larger than {FILE_BYTES} bytes: split it")
     return data.decode()

@@ -26,13 +26,7 @@ def end(step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = 
     skip_deferred(step, at_ns)
     drop_unsent(step, at_ns)
     metadata = json.loads(step.state.metadata) if step.state.metadata else None
-    body = {
-        "answer": answer or None,
-        "reason": reason or None,
-        "n_turns": step.state.turn,
-        "metadata": metadata,
-        **data,
-    }
+    body = {"answer": answer or None, "reason": reason or None, "n_turns": step.state.turn, "metadata": metadata}
     step.emit(f"run.{status}", at_ns, body | data, turn=None)
     step.flush()
     talk = step.state.spec.conversation

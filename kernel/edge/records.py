@@ -9,13 +9,10 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Protocol
 
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool
-
+from contract.text import storable
 from kernel.conversation.records import ConversationView, Heard, Record, Summary
 from kernel.edge.clean_text import clean
-from kernel.edge.transcript import SCHEMA_LOCK
+from kernel.edge.database import Pool, open_pool
 
 SCHEMA: Final = """
 CREATE SCHEMA IF NOT EXISTS kernel;
@@ -108,20 +105,13 @@ class MemoryRecords:
 class PostgresRecords:
     """The records in PostgreSQL, in the kernel's own schema. Make it with `open`."""
 
-    def __init__(self, pool: AsyncConnectionPool[AsyncConnection[TupleRow]]) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     @classmethod
     async def open(cls, database_url: str, *, max_connections: int = 4) -> "PostgresRecords":
         """Connect and make the tables where absent. Raises psycopg.Error at once when that is not possible."""
-        async with await AsyncConnection.connect(database_url) as connection:
-            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))
-            await connection.execute(SCHEMA)
-        pool: AsyncConnectionPool[AsyncConnection[TupleRow]] = AsyncConnectionPool(
-            database_url, min_size=1, max_size=max_connections, open=False, timeout=20
-        )
-        await pool.open()
-        return cls(pool)
+        return cls(await open_pool(database_url, SCHEMA, max_connections))
 
     async def add(self, conversation: str, part: Part) -> bool:
         insert, values = _insertion(_storable(part))
@@ -166,5 +156,4 @@ def _insertion(part: Part) -> tuple[str, tuple[str, ...]]:
 
 def _storable(part: Part) -> Part:
     """Return the part redacted, without the characters a text column refuses."""
-    text = clean(part.text).replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
-    return replace(part, text=text)
+    return replace(part, text=storable(clean(part.text)))

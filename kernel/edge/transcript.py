@@ -11,15 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Protocol
 
 import orjson
-from psycopg import AsyncConnection
-from psycopg.rows import TupleRow
-from psycopg_pool import AsyncConnectionPool
 
 from kernel.core.codec import to_json
+from kernel.edge.database import Pool, open_pool
 from kernel.messages import Append, Message, ToolCall
 
 GONE: Final = "a row that was in the way of a write is gone: transcripts are append-only"
-SCHEMA_LOCK: Final = 0x7465_6D70  # any number, the same in every worker
 SCHEMA: Final = """
 CREATE SCHEMA IF NOT EXISTS kernel;
 CREATE TABLE IF NOT EXISTS kernel.run (
@@ -128,20 +125,13 @@ class MemoryTranscript:
 class PostgresTranscript:
     """The transcript in PostgreSQL, in a schema of the kernel's own. Make it with `open`."""
 
-    def __init__(self, pool: AsyncConnectionPool[AsyncConnection[TupleRow]]) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     @classmethod
     async def open(cls, database_url: str, *, max_connections: int = 8) -> "PostgresTranscript":
         """Connect and make the tables where absent. Raises psycopg.Error at once when that is not possible."""
-        async with await AsyncConnection.connect(database_url) as connection:
-            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))
-            await connection.execute(SCHEMA)
-        pool: AsyncConnectionPool[AsyncConnection[TupleRow]] = AsyncConnectionPool(
-            database_url, min_size=1, max_size=max_connections, open=False, timeout=20
-        )
-        await pool.open()
-        return cls(pool)
+        return cls(await open_pool(database_url, SCHEMA, max_connections))
 
     async def write(self, run_id: str, seq: int, message: Message, outcome: str = "") -> Entry:
         insert = (
