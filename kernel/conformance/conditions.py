@@ -169,6 +169,11 @@ STEPS: Final = (
         ENVELOPE, c.declarations, c.refused("write", "step_limit_exceeded", 1), c.executed("write", "read"),
     ),
     row(
+        w.CONTINUED, "A continued run keeps its budget", "The run goes on as new after each round; in all it "
+        "may make two calls.", ENVELOPE, e.continuations,
+        c.ended("completed"), c.refused("write", "tool_call_limit_exceeded"), c.executed("read", "read"),
+    ),
+    row(
         w.ORDER_STEP, "The step is judged first", "Past the step, over budget and not offered: the step refuses it.",
         ENVELOPE, c.declarations, c.refused("ghost", "step_limit_exceeded"), c.executed("read"),
     ),
@@ -227,6 +232,11 @@ ASKS: Final = (
         e.fails_as("escalate", "escalation_not_terminated"), c.nobody_asked, e.never("escalate"),
     ),
     row(
+        w.FORWARDED_THEN_ASKED, "A forwarded ask does not hide a declared one", "The same ask twice, passed on, then "
+        "declared: the first fails loudly, the second ends the run.", ENVELOPE, e.forwards,
+        e.fails_as("escalate", "escalation_not_terminated"), c.escalated(w.REASON), c.requests(1),
+    ),
+    row(
         w.BATCH, "What precedes an ask is done, what follows is not", "read, ask, write in this order.", ENVELOPE,
         e.asks, c.escalated(w.REASON), c.executed("read"), e.denied_after_ask("write"), e.n_denied(1),
     ),
@@ -241,6 +251,11 @@ ASKS: Final = (
 )  # fmt: skip
 
 DECISIONS: Final = (
+    row(
+        w.COMPLETION, "A completion ends the run", "With its output as the answer, and its metadata in the record.",
+        ENVELOPE, c.declarations, c.ended("completed"), c.answered_with("It is done."), e.metadata({"entries": 3}),
+    ),
+    invalid(w.EMPTY_OUTPUT, "A completion says something", "The output is blank."),
     invalid(w.UNKNOWN_KEY, "A decision has no further keys", "A completion brings a key of its own."),
     invalid(w.UNKNOWN_TYPE, "A decision is of a known type", "A decision of type finish."),
     invalid(w.WRONG_TYPE, "A decision's fields are of their types", "The output is a list."),
@@ -326,6 +341,11 @@ BESIDE: Final = (
         w.BACKGROUND, "The end of an operation is told once", "A background call is waited for: its result is told in "
         "one reply, and nowhere else.", TURN, c.calls_of("build"), c.ended("completed"), e.told_once("artefact 17"),
         e.never("write"),
+    ),
+    row(
+        w.QUESTION, "A question nobody answers has its reply", "The reply says so, its neighbour is executed, the "
+        "run goes on.", TURN, c.calls_of("ask_human"),
+        c.ended("completed"), c.refused("ask_human", "question_unanswered"), c.executed("read"), e.not_searched,
     ),
     row(
         w.NO_LATE_SEARCH, "Nothing is looked up for an answer without tools", "The call of the last round fails, and "

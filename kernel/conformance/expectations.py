@@ -6,6 +6,7 @@ from typing import Any
 
 from kernel.conformance.checks import Check, Tried
 from kernel.conformance.record import Given, Record, data_of
+from kernel.drivers import DriverReply
 from kernel.drivers.escalation import ESCALATE
 from kernel.tools.magic_brush import BRUSH
 
@@ -53,10 +54,15 @@ def _declares_ask(record: Record, given: Given) -> bool:
 
 
 def forwards(record: Record) -> tuple[str, ...]:
-    """The calls of the affordance that were passed on without ending the run."""
-    passed = [one for one in record.given if one.reply is not None and one.reply.escalation is None]
-    forwarded = any(call.name == ESCALATE for one in passed if one.reply is not None for call in one.reply.calls)
-    return record.calls(ESCALATE) if forwarded else ()
+    """The calls of the affordance that were passed on although another call, or none, is the ask of their reply."""
+    return record.calls(ESCALATE) if any(_forwards(one.reply) for one in record.given) else ()
+
+
+def _forwards(reply: DriverReply | None) -> bool:
+    if reply is None:
+        return False
+    asked = reply.escalation.call if reply.escalation is not None else len(reply.calls)
+    return any(call.name == ESCALATE for call in reply.calls[:asked])
 
 
 def finale_calls(record: Record) -> tuple[str, ...]:
@@ -75,6 +81,11 @@ def seat_failed(record: Record) -> tuple[str, ...]:
 def finale_failed(record: Record) -> tuple[str, ...]:
     """The last request, when it failed."""
     return seat_failed(record) if record.requests[-1].finale else ()
+
+
+def continuations(record: Record) -> tuple[str, ...]:
+    """The events of going on as new."""
+    return tuple(event.event_id for event in record.of("run.continued"))
 
 
 def unanswered(record: Record) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernel.conformance.worlds import Move, Round, World, materialised
-from kernel.drivers import Driver, DriverReply, ModelRequest
+from kernel.drivers import Driver, DriverReply, Escalation, ModelRequest
 from kernel.drivers.decisions import read_decision
 from kernel.drivers.escalation import ESCALATE, read_reason
 from kernel.edge.retry import ModelError
@@ -114,7 +114,7 @@ class Reaching:
         if any(step is not None for step in steps):
             changed = replace(changed, steps=steps)
         if any(move.forward for move in moves):
-            changed = replace(changed, escalation=None)
+            changed = replace(changed, escalation=_asked(moves, changed))
         self.reached = self.reached or changed is not given
         return changed
 
@@ -130,6 +130,14 @@ class Reaching:
     async def close(self) -> None:
         if not self._keeps:
             await self._inner.close()
+
+
+def _asked(moves: Sequence[Move], given: DriverReply) -> Escalation | None:
+    """Return the first ask among the calls of a reply that is not forwarded."""
+    places = [place for place, move in enumerate(moves) if move.tool == ESCALATE and not move.forward]
+    if given.escalation is None or not places:
+        return None
+    return Escalation(read_reason(given.calls[places[0]].arguments), places[0])
 
 
 def stand_in(move: Move, texts: bool, bridged: bool = False) -> tuple[str, Any]:

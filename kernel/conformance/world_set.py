@@ -106,6 +106,9 @@ STEP_TEXT = world("step-text", calls(call("write", "a", step="0")))
 STEP_OF_COPY = world(
     "step-of-copy", calls(call("write", "same"), call("write", "same", step=2), call("read", "b")), limits=TWO_STEPS
 )
+CONTINUED = world(
+    "continued", *rounds_of(2), calls(call("write", "c")), limits={"max_tool_calls": 2, "turns_per_workflow": 1}
+)
 ORDER_STEP = world(
     "order-step",
     calls(call("read", "a")),
@@ -130,6 +133,7 @@ REASON_OVER = decides("reason-over", {"type": "escalate", "reason": "r" * 513}, 
 REASON_FULL = decides("reason-full", {"type": "escalate", "reason": "r" * 512}, **MAY_ASK)
 FORGED_ASK = decides("forged-ask", {"type": "escalate", "reason": REASON}, own=(ESCALATE,))
 FORWARDED = world("forwarded", calls(ask(forward=True)), calls(call("read", "a")), **MAY_ASK)
+FORWARDED_THEN_ASKED = world("forwarded-then-asked", calls(ask(forward=True), ask()), **MAY_ASK)
 BATCH = world("batch", calls(call("read", "a"), ask(), call("write", "b")), **MAY_ASK)
 TWO_ASKS = world("two-asks", calls(ask("The first?"), ask("The second?")), **MAY_ASK)
 ASK_METADATA = decides(
@@ -138,6 +142,8 @@ ASK_METADATA = decides(
 
 # ---- decisions and outcomes ------------------------------------------------------------------------------
 
+COMPLETION = decides("completion", {"type": "complete", "output": "It is done.", "metadata": {"entries": 3}})
+EMPTY_OUTPUT = decides("empty-output", {"type": "complete", "output": " "})
 UNKNOWN_KEY = decides("unknown-key", {"type": "complete", "output": "Done.", "approved": True})
 UNKNOWN_TYPE = decides("unknown-type", {"type": "finish", "output": "Done."})
 WRONG_TYPE = decides("wrong-type", {"type": "complete", "output": ["Done."]})
@@ -192,6 +198,12 @@ BACKGROUND = world(
     own=("await_operation",),
 )
 
+QUESTION = world(
+    "question",
+    calls(Move("ask_human", {"question": "Which entry?"}), call("read", "b")),
+    own=("ask_human",),
+    limits={"person_timeout_ms": 200},
+)
 NO_LATE_SEARCH = world("no-late-search", *rounds_of(1, "boom"), ANSWER, hint="Run `unlock`.", limits={"max_turns": 1})
 
 TODAY: Final = "2027-01-15"  # at the clock of every world, in both zones

@@ -183,6 +183,7 @@ def harnessed_by(runtime: type[McpHarnessRuntime]) -> LocalColumn:
 DRIVERS: list[tuple[str, LocalColumn, str, str]] = [
     ("forwards the ask", decided_by(ForwardsTheAsk), "ask", "the run ended completed"),
     ("forwards the ask of a batch", decided_by(ForwardsTheAsk), "batch", "the run ended completed"),
+    ("forwards both asks", decided_by(ForwardsTheAsk), "forwarded-then-asked", "the run ended completed"),
     ("ignores the catalogue", decided_by(IgnoresTheCatalogue), "ask-ungranted", "escalate ended as"),
     ("claims a step silently", decided_by(ClaimsAStep), "answered", "executed were no calls"),
     ("claims a step in the last round", decided_by(ClaimsAStep), "last-receipt", "holds no tool message"),

@@ -360,6 +360,7 @@ EDGES: list[tuple[str, LocalColumn, str, str]] = [
             "reason-empty",
             "reason-over",
             "unknown-type",
+            "empty-output",
             "wrong-type",
             "seat-fails",
         )
@@ -373,6 +374,7 @@ EDGES: list[tuple[str, LocalColumn, str, str]] = [
     ("swallows the last ask", over(SwallowsTheAsk), "ask-over-budget", "the run ended completed"),
     ("hears asks everywhere", over(HearsAsks), "forwarded", "escalate ended as"),
     ("drops metadata", over(DropsMetadata), "ask-metadata", "the metadata of the ending"),
+    ("drops metadata of a completion", over(DropsMetadata), "completion", "the metadata of the ending"),
     ("hears no failure", over(HearsNoFailure), "declared-failure", "the run ended completed"),
     ("executes to the end", over(ExecutesToTheEnd), "finale-calls", "executed and stands in no history"),
     ("escalates at the end", over(EscalatesAtTheEnd), "finale-ask", "reported run.escalated"),

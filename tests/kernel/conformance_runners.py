@@ -10,10 +10,13 @@ from kernel.drivers.escalation import ESCALATE
 from kernel.messages import (
     ApprovalDecided,
     AskApproval,
+    AskQuestion,
     Command,
     Limits,
     ModelReplied,
     Observation,
+    QuestionAnswered,
+    Resumed,
     RunResult,
     RunSpec,
     ToolFinished,
@@ -56,6 +59,22 @@ class SaysYes(LocalRun):
 
     async def _ask_approval(self, command: AskApproval) -> ApprovalDecided:
         return ApprovalDecided(self._clock_ns(), command.call_id, approved=True, by="runner")
+
+
+class AnswersItself(LocalRun):
+    """A runner that answers in the person's place."""
+
+    async def _ask(self, command: AskQuestion) -> QuestionAnswered:
+        return QuestionAnswered(self._clock_ns(), command.call_id, "the first", by="runner")
+
+
+class ForgetsItsBudget(LocalRun):
+    """A runner whose runs begin anew when they go on as new."""
+
+    def _observe(self, observation: Observation) -> Sequence[Command]:
+        if isinstance(observation, Resumed) and self.state is not None:
+            self.state = replace(self.state, n_calls=0)
+        return super()._observe(observation)
 
 
 class TakesAnyResult(LocalRun):
@@ -123,6 +142,8 @@ RUNNERS: list[tuple[str, LocalColumn, str, str]] = [
     ("searches to the end", run_by(LimitsNothing), "no-late-search", "the run ended completed"),
     ("goes where a claim says", run_by(JumpsAhead), "step-ahead", "executed were"),
     ("waits for a silent seat", run_by(HearsNoCancellation), "cancelled-asking", "the run ended failed"),
+    ("forgets its budget", run_by(ForgetsItsBudget), "continued", "write ended as"),
+    ("makes up an answer", run_by(AnswersItself), "question", "ask_human ended as"),
     ("executes a denied call", run_by(SaysYes), "denied", "write ended as"),
     ("asks nobody", run_by(IgnoresPolicy), "denied", "nobody was asked"),
     ("takes any result", run_by(TakesAnyResult), "anothers-reply", "the run ended completed"),

@@ -33,13 +33,17 @@ ONLY_SAYS = "{} only says what is to be done: results of calls and the end of a 
 BESIDE = ("second-end", "late-result", "anothers-reply")
 ONE_BY_ONE = "each call over MCP is a request of its own: whether two make one reply is not the harness's to say"
 REVIEWED: dict[tuple[str, str], tuple[str, ...]] = {
-    ("adversary", "a runtime asks by ending its turn: no reply holds a call behind its ask"): ("batch", "two-asks"),
+    ("adversary", "a runtime asks by ending its turn: no reply holds a call behind its ask"): (
+        "batch",
+        "two-asks",
+        "forwarded-then-asked",
+    ),
     ("scripted", ONLY_SAYS.format("a script")): BESIDE,
     ("scripted", ASKED_ONCE.format("a script")): ("after-end",),
     ("openai", ONLY_SAYS.format("a model")): BESIDE,
     ("openai", ASKED_ONCE.format("a model")): ("after-end",),
     ("mcp", ONLY_SAYS.format("a harness")): BESIDE,
-    ("mcp", ONE_BY_ONE): ("identical", "step-of-copy"),
+    ("mcp", ONE_BY_ONE): ("identical", "step-of-copy", "forwarded-then-asked"),
     ("mcp", "MCP carries arguments as an object: a malformed text cannot be sent"): ("malformed",),
     (
         "mcp",
@@ -63,11 +67,11 @@ def test_the_kernel_conforms(report: Report) -> None:
     told = [cell for cell in report.cells if cell.result not in ("pass", "pass (driver)", "not applicable")]
     assert told == []
     assert report.counts == {
-        "pass": 330,
-        "pass (driver)": 71,
+        "pass": 350,
+        "pass (driver)": 79,
         "fail": 0,
         "not exercised": 0,
-        "not applicable": 19,
+        "not applicable": 21,
         "not implemented": 0,
     }
     assert len(report.cells) == len(CONDITIONS) * len(COLUMNS)
@@ -111,7 +115,7 @@ def test_what_a_driver_did_for_its_occupant_is_the_drivers(report: Report) -> No
     declared = {one.id for one in CONDITIONS if any(declares(tried) for tried in one.world.rounds)}
     assert reached["openai"] == declared
     assert reached["scripted"] == declared | {"malformed", "call-ids", "cancelled-asking"}
-    assert reached["mcp"] == declared - {"step-of-copy"}
+    assert reached["mcp"] == declared - {"step-of-copy", "forwarded-then-asked"}
 
 
 def test_conditions_cover_the_rules() -> None:
@@ -205,7 +209,7 @@ def test_the_report_as_text(report: Report) -> None:
     assert lines[0].split() == list(COLUMNS)
     assert [line.split()[0] for line in lines[1 : 1 + len(CONDITIONS)]] == [one.id for one in CONDITIONS]
     assert "  malformed / mcp: MCP carries arguments as an object: a malformed text cannot be sent" in lines
-    assert lines[-1] == f"330 pass, 71 pass (driver), 19 not applicable; worlds {set_hash(WORLDS)[:12]}"
+    assert lines[-1] == f"350 pass, 79 pass (driver), 21 not applicable; worlds {set_hash(WORLDS)[:12]}"
 
 
 async def test_the_command_prints_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
