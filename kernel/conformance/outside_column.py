@@ -8,14 +8,13 @@ none, or an instance, is played as it is: what it does not try is not exercised.
 
 import inspect
 from contextlib import AsyncExitStack
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final
 
 from kernel.conformance.columns import LocalColumn, Makes
 from kernel.conformance.playing import Seat
 from kernel.conformance.worlds import World
-from kernel.drivers.outside import GROUP, NAME, PATH, OutsideError, as_driver
+from kernel.drivers.outside import as_driver, loaded, outside_points
 from kernel.drivers.plugin import RuntimeDriver
 
 ARGUMENT: Final = "--driver"
@@ -24,10 +23,7 @@ ARGUMENT: Final = "--driver"
 def outside_columns(named: str) -> tuple[LocalColumn, ...]:
     """Return a column for each of `named` (`name=package.module:Class`, commas between) and of the entry points of
     installed packages. Raises OutsideError."""
-    found = {name: EntryPoint(name, path, ARGUMENT) for name, path in _parts(named)}
-    for point in entry_points(group=GROUP):
-        found.setdefault(point.name, point)
-    return tuple(outside_column(name, _loaded(point)) for name, point in found.items())
+    return tuple(outside_column(name, loaded(point)) for name, point in outside_points(named, ARGUMENT).items())
 
 
 def outside_column(name: str, thing: Any, about: str = "") -> LocalColumn:
@@ -54,18 +50,3 @@ def takes_world(made: type) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _parts(named: str) -> list[tuple[str, str]]:
-    parts = [part.strip().partition("=") for part in named.split(",") if part.strip()]
-    for name, _, path in parts:
-        if not NAME.fullmatch(name) or not PATH.fullmatch(path):
-            raise OutsideError(f"{ARGUMENT}: {name[:80]!r} must be of the form name=package.module:Class")
-    return [(name, path) for name, _, path in parts]
-
-
-def _loaded(point: EntryPoint) -> object:
-    try:
-        return point.load()
-    except (ImportError, AttributeError) as error:
-        raise OutsideError(f"driver {point.name!r}: {point.value} cannot be loaded: {error}") from None

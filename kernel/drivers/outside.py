@@ -62,35 +62,43 @@ def outside_drivers(named: str, taken: Collection[str] = ()) -> dict[str, Driver
     """Return the drivers from outside by name: those of `named` (the text of KERNEL_DRIVERS), and of entry points
     those whose name it does not give. Raises OutsideError; names in `taken` are the kernel's own.
     """
-    found = {point.name: point for point in _named(named)}
+    found = outside_points(named, VARIABLE)
+    for name in found:
+        if name in taken:
+            raise OutsideError(f"driver {name!r}: the kernel has one of this name; give yours another")
+    return {name: as_driver(name, loaded(point)) for name, point in found.items()}
+
+
+def outside_points(named: str, where: str) -> dict[str, EntryPoint]:
+    """Return what may be loaded, by name: what `named` says (`name=package.module:Class`, commas between; `where` is
+    the variable or argument it was given in), and the entry points it does not name. Raises OutsideError."""
+    found = {point.name: point for point in _named(named, where)}
     for point in entry_points(group=GROUP):
         known = found.setdefault(point.name, point)
         if known.group == GROUP and known.value != point.value:
             raise OutsideError(
                 f"two installed packages offer a driver {point.name!r} ({known.value}, {point.value}): uninstall one, "
-                f"or say in {VARIABLE} which it is"
+                f"or say in {where} which it is"
             )
-    for name in found:
-        if name in taken:
-            raise OutsideError(f"driver {name!r}: the kernel has one of this name; give yours another")
-    return {name: as_driver(name, _loaded(point)) for name, point in found.items()}
+    return found
 
 
-def _named(text: str) -> Iterator[EntryPoint]:
+def _named(text: str, where: str) -> Iterator[EntryPoint]:
     names: list[str] = []
     for part in text.split(","):
         if not part.strip():
             continue
         name, _, path = (one.strip() for one in part.partition("="))
         if not NAME.fullmatch(name) or not PATH.fullmatch(path):
-            raise OutsideError(f"{VARIABLE}: {part.strip()[:120]!r} must be of the form name=package.module:Class")
+            raise OutsideError(f"{where}: {part.strip()[:120]!r} must be of the form name=package.module:Class")
         if name in names:
-            raise OutsideError(f"{VARIABLE} names the driver {name!r} twice: give each a name of its own")
+            raise OutsideError(f"{where} names the driver {name!r} twice: give each a name of its own")
         names.append(name)
-        yield EntryPoint(name, path, VARIABLE)
+        yield EntryPoint(name, path, where)
 
 
-def _loaded(point: EntryPoint) -> object:
+def loaded(point: EntryPoint) -> object:
+    """Import what an entry point names. Raises OutsideError."""
     where = f"driver {point.name!r} ({point.value}, of {point.group})"
     try:
         return point.load()

@@ -245,7 +245,7 @@ async def test_the_command_writes_a_file_once(tmp_path: Path, capsys: pytest.Cap
         (["--only", "nothing"], "there is no condition 'nothing'; there are: answered, "),
         (["--column", "nothing"], "there is no column 'nothing'; there are: adversary, scripted, "),
         (["--driver", "mine"], "--driver: 'mine' must be of the form name=package.module:Class"),
-        (["--driver", "mine=no.such:Class"], "driver 'mine': no.such:Class cannot be loaded"),
+        (["--driver", "mine=no.such:Class"], "driver 'mine' (no.such:Class, of --driver): there is no module 'no'"),
     ],
 )
 async def test_the_command_says_what_it_cannot_use(
