@@ -4,8 +4,9 @@ What counts, in English, Russian and Chinese alike:
 
 - a line that is nothing but a date, with marks, a weekday or a time around it, or with a word such as journal, log,
   дневник, 日记: the heading of a dated entry;
-- a text that opens with a date: in a heading, in brackets, or before a colon or dash;
-- a label such as `Date:`, `Updated:`, `Дата:`, `日期：` before a date, in front matter too;
+- a text that opens with a date: in a heading, in brackets, with a time, or before a colon, dash or stop; the first line
+  below the heading of a journal is such an opening, too;
+- a label such as `Date:`, `Updated:`, `Дата:`, `日期：` before a date, in front matter and tables too;
 - words that say so, with a date or the year alone: "today is …", "as of today (…)", "the current year is …",
   "сегодня …", "今天是…"; and those that leave the date open: "today is Monday", "the time is 10:30";
 - Unix seconds under `timestamp:`.
@@ -34,12 +35,14 @@ _FULL_WEEKDAY: Final = (
     r"|(?:星期|周|礼拜)[一二三四五六日天])(?![a-zа-я])"
 )
 _TIME: Final = r"(?:(?:at|в|t)? ?\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m)?(?: ?(?:utc|gmt|z|[+-]\d\d:?\d\d))?)"
-_MARKS: Final = r"[\s#*_\-+\[\](){}|=~\"'`.,;:–—]*+"
+_MARKS: Final = r"[\s#*_\-+\[\](){}<>!|=~\"'`.,;:–—]*+"
 _DAY: Final = rf"(?:{_WEEKDAY},? ?)?(?P<date>{DATE})(?:,? ?\(?{_WEEKDAY}\)?)?(?:,? ?{_TIME})?"
 _LINK: Final = r"(?: ?(?:is|was set to|это|—|–|-|:|=|,|\(|是|为) ?| )"
 _LABEL: Final = (
-    r"(?:date(?: and time)?|today(?:'s date)?|current (?:date(?: and time)?|time)|now|time(?:stamp)?|written(?: on)?"
-    r"|created(?: on| at)?|(?:last )?updated(?: on| at)?|as of(?: today)?|(?:logged|noted|recorded)(?: on| at)?"
+    r"(?:(?:entry |note |report )?date(?: and time| of (?:entry|note|report))?"
+    r"|today(?:'s date)?|current (?:date(?: and time)?|time)|now|time(?:stamp)?|written(?: on)?"
+    r"|(?:created|generated|prepared|modified)(?: on| at)?"
+    r"|(?:last )?updated(?: on| at)?|as of(?: today)?|(?:logged|noted|recorded)(?: on| at)?"
     r"|дата(?: и время)?|сегодня|сегодняшняя дата|текущая дата|время|создано|записано|обновлено|по состоянию на"
     r"|日期|(?:今天|今日)(?:的?日期)?|当前日期|当前时间|时间|创建(?:于|时间|日期)?|更新(?:于|时间|日期)?|记录(?:于|时间|日期)?|截至)"
 )
@@ -54,25 +57,31 @@ _THIS_YEAR: Final = (
 )
 # What an entry is called, beside its date.
 _ENTRY: Final = (
-    r"(?:(?:my |daily )?(?:journal|diary|log|entry|notes?)(?: entry)?(?: for| of| on| from)?"
-    r"|(?:дневник|журнал|заметки|запись)(?: за| от)?|日记|日志|笔记|记录)"
+    r"(?:(?:my |dear |daily |weekly )?(?:meeting |status )?"
+    r"(?:journal|diary|log|entry|notes?|minutes|stand-?up|report|summary|update|status)"
+    r"(?: entry)?(?: for| of| on| from)?"
+    r"|(?:дневник|журнал|заметк[аи]|запись|отч[её]т|протокол)(?: за| от)?|日记|日志|笔记|记录|日报|周报)"
 )
+_JOURNAL: Final = re.compile(r"\s*+#.*?(?:\b(?:journal|diary|log)\b|дневник|журнал|日记|日志)", re.IGNORECASE)
 _ENDS: Final = r"(?= ?(?:год|年)|\W*$|[,.;:!?)](?!\d))"
 
 _ALONE: Final = re.compile(rf"{_MARKS}{_DAY}{_MARKS}", re.IGNORECASE)
 _OPENING: Final = (
     re.compile(rf"\s*+#{_MARKS}{_DAY}(?!\w)", re.IGNORECASE),
     re.compile(rf"[\s*_\-+]*+\[{_DAY}\]", re.IGNORECASE),
-    re.compile(rf"[\s*_\-+|]*+{_DAY}[*_]*(?: ?[:|—–]| - )", re.IGNORECASE),
+    re.compile(rf"[\s*_\-+|]*+{_DAY}[*_]*(?: ?[:|—–]| - |\.(?!\d))", re.IGNORECASE),
+    re.compile(rf"[\s*_\-+|]*+(?P<date>{DATE}),? {_TIME}(?!\d)", re.IGNORECASE),
     re.compile(rf"[\s\-+]*+(?:\*\*|__){_DAY}(?:\*\*|__)", re.IGNORECASE),
 )
-_LABELLED: Final = re.compile(rf"[\s#*_\-+\"'{{<!]*+{_LABEL}[*_\"']* ?[:=][*_\"']* ?[\"'\[(]?{_DAY}", re.IGNORECASE)
+_LABELLED: Final = re.compile(rf"[\s#*_\-+\"'{{<!|]*+{_LABEL}[*_\"']* ?[:=|][*_\"']* ?[\"'\[(]?{_DAY}", re.IGNORECASE)
 _NAMED: Final = (
     re.compile(rf"{_MARKS}{_ENTRY}{_MARKS}{_DAY}{_MARKS}", re.IGNORECASE),
     re.compile(rf"{_MARKS}{_DAY}{_MARKS}{_ENTRY}{_MARKS}", re.IGNORECASE),
 )
 _UPDATED: Final = re.compile(
-    rf"{_MARKS}(?:last updated(?: on)?|(?:written|logged) on|обновлено|записано|更新于|记录于) ?{_DAY}", re.IGNORECASE
+    rf"{_MARKS}(?:(?:last )?updated(?: on)?|as of|(?:written|logged|recorded|prepared|generated) (?:on|at)"
+    rf"|обновлено|записано|更新于|记录于) ?{_DAY}",
+    re.IGNORECASE,
 )
 _SAID: Final = (
     re.compile(rf"{_TODAY}{_LINK}(?:the )?{_DAY}", re.IGNORECASE),
@@ -122,12 +131,13 @@ def claims_of(text: str) -> Claims:
     """Return what `text` asserts of today."""
     said: list[Stated] = []
     headed: list[Stated] = []
-    for number, line in enumerate(_own_lines(text)):
+    opens = True
+    for line in _own_lines(text):
         patterns = (_ALONE.fullmatch, _LABELLED.match, _UPDATED.match, *(one.fullmatch for one in _NAMED))
         found = [stated(match) for look in patterns if (match := look(line))]
-        if number == 0:
-            opening = [stated(match) for look in _OPENING if (match := look.match(line))]
-            found += [one for one in opening if one.has_year]
+        opening = [stated(match) for look in _OPENING if (match := look.match(line))] if opens else []
+        found += [one for one in opening if one.has_year]
+        opens = opens and _JOURNAL.match(line) is not None
         headed += found[:1]
         said += [stated(match) for look in _SAID for match in look.finditer(line)]
         said += [time_stated(match.group()) for look in _OPEN for match in look.finditer(line)]
