@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kernel.messages import TimeReceipt
+from kernel.tools.clock import receipt_dates
 
 FOLDER: Final = "time-receipts"  # no run's folder has this name: those end in a hash
 FILE_BYTES: Final = 4_096
@@ -58,7 +59,12 @@ def _receipt(kept: Any, run_id: str) -> TimeReceipt | None:
         return None
     if any(type(kept.get(name)) is not kind for name, kind in _FIELDS.items()):
         return None
-    return TimeReceipt(**{name: kept[name] for name in _FIELDS})
+    receipt = TimeReceipt(**{name: kept[name] for name in _FIELDS})
+    try:
+        receipt_dates(receipt)
+    except ValueError:
+        return None
+    return receipt
 
 
 def _path(run_root: Path) -> Path:

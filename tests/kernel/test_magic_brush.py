@@ -352,7 +352,11 @@ async def test_a_receipt_is_of_one_run_and_outlives_its_worker(worker: Worker) -
     assert (await worker.brush(dated)).error_class == "time_receipt_required"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", "not json", '{"run_id": "r", "utc": 1}', '{"run_id": "x"}'])
+NO_TIME = '{"run_id": "r", "utc": "2026-11-30T10:00:00Z", "zoned": "later", "zone": "x", "unix": 1}'
+ODD_FILES = ["", "[]", "{}", "not json", '{"run_id": "r", "utc": 1}', '{"run_id": "x"}', NO_TIME]
+
+
+@pytest.mark.parametrize("content", ODD_FILES)
 async def test_what_cannot_be_read_is_no_receipt(worker: Worker, content: str) -> None:
     """A damaged or strange file, or a link in its place, counts as none."""
     await worker.brush(TIME)
