@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from kernel.conformance.columns import all_columns
-from kernel.conformance.conditions import CONDITIONS, Condition
+from kernel.conformance.condition import Condition
+from kernel.conformance.conditions import CONDITIONS
 from kernel.conformance.outside_column import outside_columns
 from kernel.conformance.playing import Column
 from kernel.conformance.report import Report, is_current, make_report, versions

@@ -9,7 +9,6 @@ from kernel.conformance.record import Record, Sent, data_of, groups
 from kernel.messages import Message
 
 Check = Callable[[Record], str]
-Tried = Callable[[Record], tuple[str, ...]]
 HEAD = 80  # characters of a text that a problem shows
 
 
@@ -224,35 +223,3 @@ def said_in_last(text: str, role: str = "tool") -> Check:
         return "" if any(text in one for one in told) else f"the last request holds no {role} message with {text!r}"
 
     return check
-
-
-# ---- what was tried --------------------------------------------------------------------------------------
-
-
-def calls_of(*tools: str) -> Tried:
-    """The calls of these tools as they stand in the history, and those that were answered before it."""
-
-    def tried(record: Record) -> tuple[str, ...]:
-        return (*record.calls(*tools), *(one.attempt for one in record.aside if one.tool in tools))
-
-    return tried
-
-
-def declarations(record: Record) -> tuple[str, ...]:
-    """What a driver declared as it stands."""
-    return record.declared()
-
-
-def attacked(record: Record) -> tuple[str, ...]:
-    """What was done to the run from beside its driver."""
-    return tuple(f"{one.name}: {one.about}" for one in record.attacks)
-
-
-def after_rounds(n: int) -> Tried:
-    """The calls that filled the rounds, when there were so many."""
-
-    def tried(record: Record) -> tuple[str, ...]:
-        filled = [message for message, _ in groups(record.transcript)]
-        return record.calls() if len(filled) >= n else ()
-
-    return tried

@@ -4,99 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kernel.conformance.checks import Check, Tried
-from kernel.conformance.record import Given, Record, data_of
-from kernel.drivers import DriverReply
-from kernel.drivers.escalation import ESCALATE
+from kernel.conformance.checks import Check
+from kernel.conformance.record import Record, data_of
 from kernel.tools.magic_brush import BRUSH
 
 REFUSALS = ("turn_draining", "unreachable")  # how a call is turned away when its turn is over
-
-
-# ---- what was tried --------------------------------------------------------------------------------------
-
-
-def n_calls(n: int) -> Tried:
-    """All calls, when there were so many."""
-
-    def tried(record: Record) -> tuple[str, ...]:
-        ids = record.calls()
-        return ids if len(ids) >= n else ()
-
-    return tried
-
-
-def twice(tool: str) -> Tried:
-    """Two calls of the tool in one reply that say the same."""
-
-    def tried(record: Record) -> tuple[str, ...]:
-        for message in record.transcript:
-            same = [call for call in message.calls if call.name == tool]
-            if len(same) > 1 and same[0].arguments == same[1].arguments:
-                return tuple(call.call_id for call in same)
-        return ()
-
-    return tried
-
-
-def asks(record: Record) -> tuple[str, ...]:
-    """The calls of the affordance, in the history or answered before it; else the requests at which an ask was made,
-    or should have been and broke."""
-    made = (*record.calls(ESCALATE), *(one.attempt for one in record.aside if one.tool == ESCALATE))
-    ids = record.request_events()
-    numbers = [one.number for one in record.given if _declares_ask(record, one)]
-    return made or tuple(ids[number] for number in numbers if number < len(ids))
-
-
-def _declares_ask(record: Record, given: Given) -> bool:
-    meant = any(move.tool == ESCALATE for move in record.world.round_at(given.number).calls)
-    return given.reply.escalation is not None if given.reply is not None else meant and bool(given.raised)
-
-
-def forwards(record: Record) -> tuple[str, ...]:
-    """The calls of the affordance that were passed on although another call, or none, is the ask of their reply."""
-    return record.calls(ESCALATE) if any(_forwards(one.reply) for one in record.given) else ()
-
-
-def _forwards(reply: DriverReply | None) -> bool:
-    if reply is None:
-        return False
-    asked = reply.escalation.call if reply.escalation is not None else len(reply.calls)
-    return any(call.name == ESCALATE for call in reply.calls[:asked])
-
-
-def finale_calls(record: Record) -> tuple[str, ...]:
-    """The calls made when the last request was there: in its reply, or answered before it."""
-    last = [one for one in record.given if record.requests[-1].finale and one.number == len(record.requests) - 1]
-    given = [call.call_id or call.name for one in last if one.reply is not None for call in one.reply.calls]
-    return (*given, *(one.attempt for one in record.aside))
-
-
-def seat_failed(record: Record) -> tuple[str, ...]:
-    """The request at which the occupant gave up."""
-    gave_up = [one.number for one in record.given if one.raised or (one.reply is not None and one.reply.failed)]
-    return record.request_events()[gave_up[0] :][:1] if gave_up else ()
-
-
-def finale_failed(record: Record) -> tuple[str, ...]:
-    """The last request, when it failed."""
-    return seat_failed(record) if record.requests[-1].finale else ()
-
-
-def continuations(record: Record) -> tuple[str, ...]:
-    """The events of going on as new."""
-    return tuple(event.event_id for event in record.of("run.continued"))
-
-
-def unanswered(record: Record) -> tuple[str, ...]:
-    """The requests that the seat has not answered."""
-    answered = [one.number for one in record.given if one.reply is not None]
-    return tuple(f"request {number + 1}" for number in range(len(record.requests)) if number not in answered)
-
-
-def late_calls(record: Record) -> tuple[str, ...]:
-    """The calls that were made when the run was over."""
-    return tuple(one.attempt for one in record.aside if one.tool == "write")
 
 
 # ---- what must hold --------------------------------------------------------------------------------------
@@ -201,6 +113,19 @@ def one_failed_turn(record: Record) -> str:
     if len(failed) != 1:
         return f"{len(failed)} turns are told to have failed"
     return "" if failed[0].get("code") and failed[0].get("source") else "the failed turn names no code or source"
+
+
+def step_told(tool: str, step: int | None, place: int = 0) -> Check:
+    """The events of the call carry the step that was claimed for it, and none where none was."""
+
+    def check(record: Record) -> str:
+        call_id = record.calls(tool)[place]
+        told = [data_of(event).get("step") for event in record.events if event.call_id == call_id]
+        return (
+            "" if len(told) > 1 and set(told) == {step} else f"the record of {tool} tells the steps {told}, not {step}"
+        )
+
+    return check
 
 
 def limit(name: str) -> Check:

@@ -12,7 +12,8 @@ from pathlib import Path
 from platform import python_version
 from typing import Any, Final
 
-from kernel.conformance.conditions import CONDITIONS, Condition
+from kernel.conformance.condition import Condition
+from kernel.conformance.conditions import CONDITIONS
 from kernel.conformance.playing import PLAY_SECONDS, Column, Play, Unavailable
 from kernel.conformance.record import Record
 from kernel.conformance.worlds import set_hash

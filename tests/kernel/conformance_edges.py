@@ -218,6 +218,19 @@ class DropsAnOutcome(WorldEdges):
         await super().send_events(replace(command, events=tuple(kept)))
 
 
+class TellsNoSteps(WorldEdges):
+    """Reports calls without the steps that were claimed for them."""
+
+    async def send_events(self, command: SendEvents) -> None:
+        told = [replace(event, data=without_step(event.data)) for event in command.events]
+        await super().send_events(replace(command, events=tuple(told)))
+
+
+def without_step(data: str) -> str:
+    """The data without a step."""
+    return json.dumps({name: value for name, value in json.loads(data).items() if name != "step"})
+
+
 def after_the_end(command: SendEvents) -> list[Event]:
     """The terminal event of a report once more, under the next number."""
     ends = [event for event in command.events if event.type in TERMINAL_TYPES]
@@ -338,6 +351,7 @@ def executed_by(tools: type[WorldTools]) -> LocalColumn:
 EDGES: list[tuple[str, LocalColumn, str, str]] = [
     ("loses claimed steps", over(ForgetsSteps), "step-past", "write ended as"),
     ("lets a refused step cost", over(ForgetsSteps), "step-costs-nothing", "write ended as"),
+    ("tells no steps", over(TellsNoSteps), "step-ahead", "the record of read tells the steps [None, None], not 2"),
     ("renumbers steps", over(Renumbers), "step-costs-nothing", "write ended as"),
     ("swallows an escalation", over(SwallowsTheAsk), "ask", "the run ended completed"),
     ("swallows a forged ask", over(SwallowsTheAsk), "forged-ask", "the run ended completed"),
