@@ -118,6 +118,13 @@ def test_the_glossary_explains_every_word(name: str) -> None:
     assert set(VOCABULARIES[name].items()) - rows == set()
 
 
+def test_the_glossary_has_each_word_once_and_in_order() -> None:
+    """One word, one meaning: the words of the first table stand there once, where one looks for them."""
+    words = [row[0].lower() for row in table_rows(read("GLOSSARY.md").split("\n## ")[0])[2:]]
+    assert len(words) > 50
+    assert words == sorted(set(words))
+
+
 def test_commands_of_the_readme_exist() -> None:
     """Every make target the README and CONTRIBUTING name is a target."""
     targets = set(re.findall(r"^([\w-]+):", read("Makefile"), flags=re.MULTILINE))
