@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from django.db import transaction
 
+from contract.text import storable
 from debugger.models import EscalationDecision
 from ingest.models import Project, Run
 
@@ -97,4 +98,6 @@ def granted_to(spec: Mapping[str, object], project_slug: str) -> list[str]:
     task_id, actor_id = spec.get("task_id", ""), spec.get("actor_id", DEFAULT_ACTOR)
     if not isinstance(task_id, str) or not isinstance(actor_id, str) or not (task_id or actor_id):
         return []
+    if storable(task_id + actor_id) != task_id + actor_id:
+        return []  # no run can have such an id: none was granted anything
     return granted_tools(project_slug, task_id, actor_id)

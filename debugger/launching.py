@@ -1,9 +1,11 @@
 """Starts agent runs: through Temporal and by the workflow's name, as any customer of the kernel would."""
 
 import asyncio
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate, islice
 from typing import Final
 
 from temporalio.client import Client, WorkflowFailureError
@@ -13,6 +15,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 WORKFLOW = "AgentRun"
 DEFAULT_GRANTS: Final = ("*",)  # of a spec that names none, as the kernel reads it
+NAMES_LIMIT: Final = 100  # grants of a spec that the kernel takes
+NAMES_BYTES: Final = 4_096  # of all names of a spec together, as JSON
+SPARE_BYTES: Final = 100  # for defaults that the spec does not spell out
+NAMING_FIELDS: Final = ("skills", "blocked_tools", "approval_tools", "tools", "namespaces_off", "switches")
 PROJECT_MEMO = "project"  # the memo entry with the slug of the project a run was started for
 
 
@@ -54,11 +60,21 @@ def start_run(runtime: Runtime, spec: Mapping[str, object], project: str = "", *
 
 
 def with_grants(spec: Mapping[str, object], tools: Iterable[str]) -> dict[str, object]:
-    """Return the spec whose grants name `tools` as well. It requests no tool: what it does not name is not offered."""
+    """Return the spec whose grants name `tools` as well. It requests no tool: what it does not name is not offered.
+
+    The kernel refuses a spec with too many names: those that the spec requests come first, and who comes after the
+    last that fits is left out.
+    """
     given = spec.get("grants", DEFAULT_GRANTS)
     if not isinstance(given, list | tuple):
         return dict(spec)  # the kernel refuses it and says why
-    added = [name for name in tools if name not in given]
+    requested = spec.get("tools")
+    wanted = requested if isinstance(requested, list | tuple) else ()
+    added = sorted((name for name in tools if name not in given), key=lambda name: name not in wanted)
+    named = json.dumps([given, *(spec.get(field, ()) for field in NAMING_FIELDS)])
+    sizes = accumulate((len(json.dumps(name)) + len(", ") for name in added), initial=len(named) + SPARE_BYTES)
+    n_fitting = sum(size <= NAMES_BYTES for size in islice(sizes, 1, None))
+    added = added[: max(0, min(n_fitting, NAMES_LIMIT - len(given)))]
     return {**spec, "grants": [*given, *added]} if added else dict(spec)
 
 

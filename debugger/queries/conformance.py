@@ -8,7 +8,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,9 @@ from debugger.queries.event_detail import visible
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 MOST_ENTRIES: Final = 500  # conditions or columns
+MOST_CELLS: Final = 10_000
 TEXT_SHOWN: Final = 4_000  # code points
+NAME_SHOWN: Final = 200  # code points of a title or an id, which stand in every cell
 ATTEMPTS_SHOWN: Final = 100
 
 # word -> (tone, what it means)
@@ -138,6 +140,8 @@ def lay_out(document: object) -> Report:
     top = _object(document, "the report")
     conditions = [_condition(entry, f"conditions[{n}]") for n, entry in _entries(top, "conditions")]
     columns = tuple(_column(entry, f"columns[{n}]") for n, entry in _entries(top, "columns"))
+    if len(conditions) * len(columns) > MOST_CELLS:
+        raise ReportProblem(f"it has {len(conditions) * len(columns):,} cells; at most {MOST_CELLS:,} are shown")
     _refuse_twice([condition.id for condition in conditions], "conditions")
     _refuse_twice([column.id for column in columns], "columns")
     given = _cells(top, {one.id: one for one in conditions}, {one.id: one for one in columns})
@@ -152,7 +156,7 @@ def _cells(
     top: Mapping[str, Any], conditions: Mapping[str, Condition], columns: Mapping[str, Column]
 ) -> dict[tuple[str, str], Cell]:
     given: dict[tuple[str, str], Cell] = {}
-    for n, entry in _entries(top, "cells", MOST_ENTRIES * MOST_ENTRIES):
+    for n, entry in _entries(top, "cells", MOST_CELLS):
         place = f"cells[{n}]"
         fields = _object(entry, place)
         condition, column = (_text(fields, name, place) for name in ("condition", "column"))
@@ -181,13 +185,21 @@ def _attempts(fields: Mapping[str, Any], place: str) -> tuple[str, ...]:
 def _condition(entry: object, place: str) -> Condition:
     fields = _object(entry, place)
     rest = (_text(fields, name, place, is_required=False) for name in ("about", "requirement", "world"))
-    return Condition(_text(fields, "id", place), _text(fields, "title", place), *rest)
+    return Condition(_id(fields, place), _text(fields, "title", place)[:NAME_SHOWN], *rest)
 
 
 def _column(entry: object, place: str) -> Column:
     fields = _object(entry, place)
     about = _text(fields, "about", place, is_required=False)
-    return Column(_text(fields, "id", place), _text(fields, "title", place), about)
+    return Column(_id(fields, place), _text(fields, "title", place)[:NAME_SHOWN], about)
+
+
+def _id(fields: Mapping[str, Any], place: str) -> str:
+    """Return an id whole: it is part of the address of a cell."""
+    text = _text(fields, "id", place)
+    if len(text) > NAME_SHOWN:
+        raise ReportProblem(f"{place}: id has more than {NAME_SHOWN} characters")
+    return text
 
 
 def _versions(top: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -202,7 +214,10 @@ def _moment(top: Mapping[str, Any]) -> datetime:
         raise ReportProblem("made_at is no time in ISO 8601") from None
     if moment.tzinfo is None:
         raise ReportProblem("made_at has no zone: write +00:00 behind it")
-    return moment
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ReportProblem("made_at is outside of the calendar in UTC") from None
 
 
 def _entries(top: Mapping[str, Any], name: str, most: int = MOST_ENTRIES) -> Iterator[tuple[int, object]]:

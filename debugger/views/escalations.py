@@ -75,7 +75,7 @@ def escalation(request: HtmxHttpRequest, project: str, run_id: str) -> HttpRespo
     if not may_act(request.user, run.project):
         said = f"You look on in {run.project.name}; members who act decide its escalations."
         return looking_on(request, run.project, said, _address(run))
-    if shown.asked is None or request.POST.get("event") != shown.asked.event_id:
+    if shown.asked is None or _one_ended(request.POST.get("event", "")) != _one_ended(shown.asked.event_id):
         problem = "This form is not that of the escalation shown here. Nothing was decided: look at it again."
         return _page(request, run, shown, CONFLICT, problem=problem)
     try:
@@ -111,6 +111,11 @@ def read_form(post: QueryDict, run: GuardedRun, *, may_grant: bool) -> Filled:
         return Filled(verdict, names, note, errors, None)
     choice = Choice("granted", names, note.text) if verdict == "granted" else Choice("dismissed", (), note.text)
     return Filled(verdict, names, note, errors, choice)
+
+
+def _one_ended(event_id: str) -> str:
+    """Return an id with its line ends of one kind: a browser sends those of a form as it likes."""
+    return "\n".join(event_id.splitlines())
 
 
 def _names(post: QueryDict) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from debugger.demo import read_demo_tasks
 from debugger.embedded.var_dir import PLACES_NAME
 from debugger.grants import granted_to
-from debugger.launching import LaunchError, Runtime, start_run
+from debugger.launching import LaunchError, Runtime, start_run, with_grants
 from debugger.preparation import DEMO_SLUG
 from ingest.models import Project
 
@@ -42,6 +42,9 @@ class Command(BaseCommand):
         self.stdout.write(run_id)
         if granted:
             self.stderr.write(f"granted by people: {', '.join(granted)}")
+        named = with_grants(spec, granted).get("grants")
+        if isinstance(named, list | tuple) and (left := [name for name in granted if name not in named]):
+            self.stderr.write(f"no room in a run's spec for {len(left)} of them: {', '.join(left)}")
 
 
 def _demo_spec(name: str) -> dict[str, object]:
