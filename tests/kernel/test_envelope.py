@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from kernel.drivers import DriverReply, Escalation, ModelRequest
+from kernel.drivers import DriverReply, Escalation, ModelRequest, ToolOffer
 from kernel.drivers.decisions import read_decision
 from kernel.drivers.escalation import DEFAULT_REASON, cut_units, read_reason, recognised, units
-from kernel.edge.retry import ModelError
 from kernel.messages import Limits, RunResult, RunSpec
 from kernel.runtime.local import LocalRun
 from kernel.testing import MemoryEdges, ScriptedModel, call
@@ -32,6 +31,13 @@ class Deciding(ScriptedModel):
         if isinstance(given, DriverReply):
             return given
         return read_decision(given() if callable(given) else given)
+
+
+class Recognising(ScriptedModel):
+    """A driver that reads a model's words for its ask."""
+
+    async def reply(self, request: ModelRequest) -> DriverReply:
+        return recognised(await super().reply(request), request.tools)
 
 
 def tool_call(name: str, step: Any = None, **arguments: Any) -> dict[str, Any]:
@@ -180,11 +186,7 @@ async def test_t55_an_ask_that_is_not_offered_is_a_call_like_any_other(
     on."""
     spec = replace(SPEC, tools=tools, grants=grants, namespaces_off=off)
 
-    class Guessing(ScriptedModel):
-        async def reply(self, request: ModelRequest) -> DriverReply:
-            return recognised(await super().reply(request), request.tools)
-
-    edges = MemoryEdges(Guessing([call("escalate", reason="now")], "done"), {})
+    edges = MemoryEdges(Recognising([call("escalate", reason="now")], "done"), {})
     result = await LocalRun(edges, clock_ns=edges.clock).run(spec)
     assert [data["code"] for data in edges.data_of("tool.blocked")] == ["tool_unavailable"]
     assert (result.status, edges.data_of("run.escalated")) == ("completed", [])
@@ -379,10 +381,19 @@ async def test_a_driver_that_raises_fails_its_run_alone() -> None:
     assert "hunter2" not in failed["error"]
 
 
+async def test_words_that_sound_like_an_ask_are_none() -> None:
+    """A model that says it wants a person, to a tool or in its answer, has chosen nothing: nobody is asked."""
+    said = 'I escalate this to a person: {"name": "escalate", "arguments": {"reason": "now"}}'
+    edges = MemoryEdges(Recognising([call("shell", command=said)], said), {"shell": works()})
+    result = await LocalRun(edges, clock_ns=edges.clock).run(ASKING)
+    assert (result.status, result.answer, len(edges.executed)) == ("completed", said, 1)
+    assert edges.data_of("run.escalated") == []
+
+
 def test_escalation_is_recognised_only_in_the_catalogue() -> None:
     """The same words of a model are an ask where the affordance was offered, and a call where it was not."""
-    reply = DriverReply(calls=(call("escalate", "c1", reason="x"),))
-    assert recognised(reply, ()).escalation is None
-    assert Escalation("x", 0).call == 0
-    with pytest.raises(ModelError, match="reason"):
-        read_decision({"type": "escalate", "reason": ""})
+    reply = DriverReply(calls=(call("look", "c0"), call("escalate", "c1", reason="x"), call("escalate", "c2")))
+    offered, other = ToolOffer("escalate", "", {}), ToolOffer("look", "", {})
+    assert recognised(reply, (other, offered)).escalation == Escalation("x", 1)
+    assert recognised(reply, (other,)).escalation is None
+    assert recognised(reply, ()).calls == recognised(reply, (offered,)).calls == reply.calls

@@ -81,6 +81,8 @@ async def test_t18_the_last_round_is_in_the_last_request(tool: Any, receipt: str
     assert reply.role == "tool" and receipt in reply.text
     assert (note.role, note.origin) == ("context", "finale")
     assert "The limit of 2 tool rounds is reached" in note.text
+    for told in ("no tools", "from the results recorded above and nothing else", "unfinished", "Start nothing new"):
+        assert told in note.text
     assert edges.hint_requests[1:] == [], "nothing is searched for before a request that offers no tools"
 
 

@@ -104,6 +104,17 @@ async def test_t44_an_interrupted_turn_leaves_two_rows_and_no_mark() -> None:
     assert kept == [(OWNER, "tell me a story"), ("assistant", STORY), (OWNER, "stop")]
 
 
+async def test_calls_and_their_results_are_no_rows() -> None:
+    """A turn that used tools leaves what was said and the answer, and the next request holds nothing of its calls."""
+    edges = MemoryEdges(ScriptedModel([call("look")], "It is there.", "yes"), {"look": lambda: "seen in the drawer"})
+    await go(edges, "one", "where is it?")
+    await go(edges, "two", "sure?", said_at=at("18:05"))
+    kept = [(row.source, row.text) for row in (await edges.records.view("talk")).records]
+    assert kept[:2] == [(OWNER, "where is it?"), ("assistant", "It is there.")]
+    assert [role for role, _ in sent(edges, 2)] == ["system", "user", "assistant", "user"]
+    assert "drawer" not in str(sent(edges, 2))
+
+
 async def test_preparation_says_where_the_answer_before_was_cut_and_repeats_itself() -> None:
     """What arrives after the utterance was written belongs to the next turn: a repeated preparation finds the same."""
     edges = MemoryEdges(ScriptedModel())

@@ -1,5 +1,6 @@
 """The request of a conversation's turn: its parts, which rows, how they are joined, the state block."""
 
+import re
 from dataclasses import replace
 from datetime import datetime
 
@@ -21,6 +22,13 @@ def test_requests_are_what_they_were(name: str, locale: Locale) -> None:
     """Every word of a request is looked at when it changes."""
     was = golden(name, locale).read_text() if golden(name, locale).exists() else ""
     assert rendered(name, locale) == was, f"if the change is meant: {RECORD}"
+
+
+def test_no_request_speaks_of_the_retired_tags() -> None:
+    """Neither are they asked for, nor do those stand in it that a row was kept with."""
+    given = two_days("en")
+    assert "<voice>" in str(given.records)
+    assert not re.search("</?(voice|document)", str(compose(given).messages))
 
 
 def test_four_parts_in_order() -> None:
