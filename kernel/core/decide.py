@@ -48,7 +48,7 @@ from kernel.messages import (
 NAME_LIMIT: Final = 200  # code points of the names of agent and model
 REASON_LIMIT: Final = 1_000  # code points of why a run was cancelled
 
-METADATA_LIMIT: Final = 4_096  # code points of what a driver gives with an ending, as JSON
+METADATA_LIMIT: Final = 2_048  # code points of what a driver gives with an ending, as JSON
 DECLARED: Final = "declared_failure"  # the code of a run that its driver ended as failed
 # Failures of a request that are not the model's: the code of the turn says which.
 OWN_CODES: Final = (
@@ -210,7 +210,8 @@ def on_reply(step: Step, observed: ModelReplied) -> None:
     }
     event_id = step.emit("model.completed", observed.at_ns, data, caused_by=step.state.request_event_id)
     tokens = (observed.input_tokens or observed.request_tokens) + (observed.output_tokens or estimate(observed.text))
-    metadata = observed.metadata
+    ends = not observed.calls or any(call.escalates for call in observed.calls)
+    metadata = observed.metadata if ends else ""
     if len(metadata) > METADATA_LIMIT:  # cut it would be no JSON
         metadata = encode({"left_out": f"{len(metadata)} characters; the limit is {METADATA_LIMIT}"})
     step.set(call_event_id=event_id, model_tokens=step.state.model_tokens + tokens, metadata=metadata)

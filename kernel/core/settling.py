@@ -108,6 +108,7 @@ def emit_outcome(step: Step, at_ns: int, call: Call, kind: str, data: Mapping[st
 
 def settle(step: Step, settled: Call, at_ns: int = 0) -> None:
     """Put a call in its place; one that has its outcome now gives it to the copies that waited for it."""
+    settled = replace(settled, gist="") if settled.outcome else settled
     step.set(calls=tuple(settled if call.reply_seq == settled.reply_seq else call for call in step.state.calls))
     if not settled.outcome or settled.duplicate:
         return

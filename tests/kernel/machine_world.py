@@ -56,7 +56,7 @@ ENDS_INLINE = (
     "Resumed",
 )
 NOBODY = "nobody"
-EVERY = 4  # observations from one reading of the written state to the next: it costs most of a step
+EVERY = 6  # observations from one reading of the written state to the next: it costs most of a step
 
 
 class World(Runner):

@@ -1,5 +1,6 @@
 """The state of a run stays small whatever its tools say: 64 KB in all, 8 KB of it for activation."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -19,12 +20,15 @@ from kernel.core.codec import from_json, to_json
 from kernel.core.state import ActivationState, RunState, Suppressed
 from kernel.messages import (
     CallModel,
+    CallSeen,
     ContinueAsNew,
+    Conversation,
     Finish,
     HintAnswer,
     HintsArrived,
     Limits,
     Member,
+    ModelReplied,
     OperationFinished,
     QuestionAnswered,
     Resumed,
@@ -32,7 +36,7 @@ from kernel.messages import (
     ToolSpec,
 )
 from kernel.testing import hint
-from tests.kernel.core_run import SPEC, CoreRun
+from tests.kernel.core_run import SPEC, TOOLS, CoreRun
 
 
 def size(value: RunState | ActivationState) -> int:
@@ -199,3 +203,39 @@ def test_what_was_called_takes_of_the_room_of_the_turn() -> None:
         run.fail(f"c{n}", "fatal: no", tool_arguments="x" * 1_024)
     kept = sum(len(call.diagnostic) + len(call.tool_arguments) for call in run.states[-2].calls)
     assert TURN_TEXT_BYTES * 0.9 < kept < TURN_TEXT_BYTES + 32 * LEAST_TEXT_BYTES
+
+
+@pytest.mark.parametrize("text", ["x", "ж", "🙈"])
+def test_an_ask_at_the_end_of_everything_stays_small(text: str) -> None:
+    """Results of earlier calls, 32 calls with long arguments, persons who answer at length before an ask, and as much
+    metadata as may be carried: under 64 KB, with the newest results listed."""
+    spec = replace(SPEC, task=text * 9_000, limits=Limits(max_tool_calls=99), conversation=Conversation("talk-1"))
+    run = CoreRun(spec, (*TOOLS, ToolSpec("escalate", kind="escalate")))
+    metadata = json.dumps({"log": '"' * 1_000})
+    for name, seen in (("shell", long_calls("shell", text, 32)), ("ask_human", [*asked(text), *after(text)])):
+        run.see(ModelReplied(run.tick(), run.tick(), tuple(seen), metadata=metadata))
+        if name == "shell":
+            for call in seen:
+                run.fail(call.call_id, "fatal: no", error_class="exit_nonzero")
+            run.answer_if_asked(*(hint(f"k-{n}", text * 4_000) for n in range(8)))
+    for n in range(12):
+        run.see(QuestionAnswered(run.tick(), f"q{n}", text * 4_096))
+    assert run.commands[-1].status == "escalated"
+    assert max(size(state) for state in run.states) < STATE_BYTES
+    assert run.state.n_receipts == 32 + 12
+
+
+def long_calls(name: str, text: str, n: int, letter: str = "c") -> list[CallSeen]:
+    return [CallSeen(f"{letter}{place}", name, f"{letter}{place}", text * 500) for place in range(n)]
+
+
+def asked(text: str) -> list[CallSeen]:
+    """Questions with long arguments, as many as fit, then the ask."""
+    questions = long_calls("ask_human", text, 12, "q")
+    arguments = json.dumps({"question": text * 150}, ensure_ascii=False)
+    ask = CallSeen("ask", "escalate", "ask", text * 500, escalates=text * 512)
+    return [*(replace(one, arguments=arguments) for one in questions), ask]
+
+
+def after(text: str) -> list[CallSeen]:
+    return long_calls("shell", text, 19, "z")
