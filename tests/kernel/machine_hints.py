@@ -86,7 +86,8 @@ class Hints:
         assert len(added) <= 1, "the blocks of a boundary are more than one message"
         for place, request in enumerate(requests):
             effective = _effective(request, observed, place)
-            mine = [event for event in fresh if event.activation_id == request.activation_id]
+            about = [event for event in fresh if event.activation_id == request.activation_id]
+            mine = [event for event in about if '"run_ended"' not in event.data]  # where the run ends with the answer
             block = blocks.pop(request.activation_id, "")
             self.check_completed(request, effective, mine, block)
             self.check_block_fits(request, mine, block)
