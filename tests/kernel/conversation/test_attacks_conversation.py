@@ -1,7 +1,8 @@
 """What holds for conversations under hostile rows, odd evidence, crashes and turns at once."""
 
 import asyncio
-from dataclasses import replace
+import uuid
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -12,10 +13,21 @@ from kernel.conversation.labels import answer_text
 from kernel.conversation.records import Heard, Record
 from kernel.core.codec import to_json
 from kernel.edge.records import MemoryRecords, Part
-from kernel.messages import Conversation, Cut, Message, PrepareRun, RunResult, RunSpec, Switches
+from kernel.messages import (
+    Conversation,
+    Cut,
+    KeepAnswer,
+    Message,
+    PrepareRun,
+    RunPrepared,
+    RunResult,
+    RunSpec,
+    Switches,
+)
 from kernel.runtime.local import LocalRun
 from kernel.testing import MemoryEdges, ScriptedModel, call
 from tests.kernel.conversation.talks import OWNER, STORY, at, played, report, rows, turn
+from tests.kernel.temporal_run import temporal_run
 
 TALK = Conversation("talk", owner=OWNER, said_at=at("18:00"))
 SPEC = RunSpec("one", "hi", switches=Switches(False), tools=(), conversation=TALK)
@@ -153,3 +165,46 @@ def test_many_rows_of_one_side_are_joined() -> None:
     notices = tuple(Record(f"n{number}", at("18:00"), "live", f"{number} {'w' * 1_000}") for number in range(8_000))
     [_, history, _] = turn(notices).messages
     assert [line.split(" ")[0] for line in history.text.split("\n")] == [str(number) for number in range(8_000)]
+
+
+@dataclass
+class DyingEdges(MemoryEdges):
+    """A world whose worker dies each time after it prepared a run or kept an answer, before it can report that."""
+
+    died: list[str] = field(default_factory=list)
+
+    def _die_once(self, place: str) -> None:
+        if place not in self.died:
+            self.died.append(place)
+            raise ConnectionError("the worker is gone")
+
+    async def prepare_run(self, command: PrepareRun) -> RunPrepared:
+        prepared = await super().prepare_run(command)
+        self._die_once(f"prepared {command.spec.run_id}")
+        return prepared
+
+    async def keep_answer(self, command: KeepAnswer) -> None:
+        await super().keep_answer(command)
+        self._die_once(f"kept {command.run_id}")
+
+
+async def test_a_worker_lost_after_each_write_of_a_conversation_leaves_it_as_it_was(temporal_address: str) -> None:
+    """On Temporal: what was said and what was answered stand once, and the next turn begins as if nothing had been."""
+    edges = DyingEdges(ScriptedModel(STORY, "and so on"))
+    ids = [f"talk-{uuid.uuid4().hex}" for _ in range(2)]
+    for run_id, minute in zip(ids, ("18:00", "18:05"), strict=True):
+        talk = replace(TALK, said_at=at(minute))
+        spec = replace(SPEC, run_id=run_id, task=f"words at {minute}", conversation=talk)
+        async with temporal_run(temporal_address, edges, spec) as run:
+            assert (await run.result()).status == "completed"
+    assert edges.died == [f"{what} {run_id}" for run_id in ids for what in ("prepared", "kept")]
+    kept = [(row.record_id, row.text) for row in (await edges.records.view("talk")).records]
+    assert kept == [
+        (f"{ids[0]}:said", "words at 18:00"),
+        (f"{ids[0]}:answer", STORY),
+        (f"{ids[1]}:said", "words at 18:05"),
+        (f"{ids[1]}:answer", "and so on"),
+    ]
+    first, second = edges.model.requests
+    assert second[: len(first) - 1] == first[:-1]
+    assert [message.text for message in second][1:3] == ["[Thursday, 24 September]\nwords at 18:00", STORY]
