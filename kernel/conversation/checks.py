@@ -90,7 +90,7 @@ def part_problems(part: Record | Summary | Heard) -> Iterator[str]:
 def _heard_problems(heard: Heard) -> Iterator[str]:
     if heard.kind not in get_args(HeardKind):
         yield f"kind must be one of {', '.join(get_args(HeardKind))}"
-    if heard.kind == "played" and not HASH.fullmatch(heard.text_sha256):
+    if (heard.kind == "played" or heard.text_sha256) and not HASH.fullmatch(heard.text_sha256):
         yield "text_sha256 must be the SHA-256 of the whole spoken text, as 64 hexadecimal digits in small letters"
 
 

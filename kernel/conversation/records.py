@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 ASSISTANT: Final = "assistant"  # the source of the answers that the kernel itself writes
 LOCAL_TIME: Final = r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?"
-OFFSET: Final = r"(?:[Zz]|[+-]\d\d:\d\d)"
+OFFSET: Final = r"(?:[Zz]|[+-]\d\d:[0-5]\d)"
 TIME: Final = re.compile(LOCAL_TIME + OFFSET, re.ASCII)
 
 # What is reported of an answer: the text that was given to the voice, a part that was played, a person breaking in.

@@ -26,9 +26,12 @@ class TellError(Exception):
 
 
 def read_parts(text: str) -> list[Part]:
-    """Return the parts a file's text holds, empty lines aside. Raises TellError, which names the line."""
+    """Return the parts a file's text holds, empty lines aside. Raises TellError, which names the line.
+
+    A line feed alone ends a line: other line ends may stand in a JSON text as they are.
+    """
     parts: list[Part] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -74,7 +77,7 @@ def _content(name: str) -> str:
         data = file.read(FILE_BYTES + 1)
     if len(data) > FILE_BYTES:
         raise TellError(f"the file is larger than {FILE_BYTES} bytes: split it")
-    return data.decode()
+    return data.decode("utf-8-sig")
 
 
 def _database() -> str:

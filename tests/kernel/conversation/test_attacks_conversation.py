@@ -1,6 +1,7 @@
 """What holds for conversations under hostile rows, odd evidence, crashes and turns at once."""
 
 import asyncio
+import json
 import uuid
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from contract.state_block import LABELS
 from kernel.conversation.heard import LEFT_OUT, PREFIX_LIMIT, text_hash
 from kernel.conversation.labels import answer_text
-from kernel.conversation.records import Heard, Record
+from kernel.conversation.records import Heard, Record, time_problem
+from kernel.conversation.tell import TellError, read_parts
 from kernel.core.codec import to_json
 from kernel.edge.records import MemoryRecords, Part
 from kernel.messages import (
@@ -208,3 +210,27 @@ async def test_a_worker_lost_after_each_write_of_a_conversation_leaves_it_as_it_
     first, second = edges.model.requests
     assert second[: len(first) - 1] == first[:-1]
     assert [message.text for message in second][1:3] == ["[Thursday, 24 September]\nwords at 18:00", STORY]
+
+
+@pytest.mark.parametrize("inside", ["\u2028", "\u2029", "\x85", "\x7f", "\\n"])
+def test_a_line_of_a_file_ends_with_a_line_feed_alone(inside: str) -> None:
+    """What else may end a line is part of what was said; a carriage return before the line feed is not."""
+    fields = f'"record_id": "r", "at": "{at("18:00")}", "source": "allen", "text": "a{inside}b"'
+    line = f'{{"record": {{{fields}}}}}'
+    text = "a\nb" if inside == "\\n" else f"a{inside}b"
+    part = Record("r", at("18:00"), "allen", text)
+    assert read_parts(f"{line}\r\n\n{line}\n") == [part, part]
+
+
+@pytest.mark.parametrize("kind", ["spoken", "interrupted", "played"])
+def test_a_hash_that_is_none_is_refused_in_every_report(kind: str) -> None:
+    """Also where none is needed: the whole file is checked before anything is written."""
+    heard = {"record_id": "r", "kind": kind, "at": at("18:00"), "text": "x", "text_sha256": "\x00"}
+    with pytest.raises(TellError, match="line 1: heard: text_sha256 must be the SHA-256"):
+        read_parts(json.dumps({"heard": heard}))
+
+
+def test_an_offset_has_at_most_59_minutes() -> None:
+    """One with more names no place."""
+    assert time_problem(at("18:00", offset="+14:59")) == ""
+    assert time_problem(at("18:00", offset="+08:60")).startswith("must be an RFC 3339 time")
