@@ -4,6 +4,7 @@ The whole stays under STATE_BYTES and the activation part under ACTIVATION_BYTES
 JSON, for ids of usual length. (Seed 001 §8.)
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -29,6 +30,7 @@ EVENTS_BYTES: Final = 12_000  # of waiting events, beyond which they are sent be
 ENVELOPE_BYTES: Final = 400  # of one event, beside its data
 REPLIES_BYTES: Final = 16_500  # of the replies of one turn that the core writes itself, beyond which they are cut
 ARGUMENTS_BYTES: Final = 8_000  # of the arguments of one reply's calls that the core answers itself
+METADATA_LIMIT: Final = 2_048  # code points of what a driver gives with an ending, as JSON
 FIXED_BYTES: Final = 200  # of the names and counters of the activation part
 NUMBER_BYTES: Final = 16  # of a number beside a text, with the signs around both
 SUPPRESSED_BYTES: Final = 80  # of the names and numbers of a suppressed item
@@ -123,3 +125,10 @@ def _size(activation: ActivationState) -> int:
 
 def _text_bytes(text: str) -> int:
     return len(text) if text.isascii() and text.isprintable() else json_bytes(text)
+
+
+def bounded_metadata(text: str) -> str:
+    """Return the JSON that goes with an ending; of one that is too large its size alone, as cut it would be no JSON."""
+    if len(text) <= METADATA_LIMIT:
+        return text
+    return json.dumps({"left_out": f"{len(text)} characters; the limit is {METADATA_LIMIT}"})

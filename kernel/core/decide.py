@@ -10,22 +10,21 @@ from typing import Any, Final
 
 from contract.hint_api import QUERY_LIMIT
 from contract.text import clip
-from contract.text import estimate_tokens as estimate
 from kernel.core.activation import search_at_boundary, search_at_start
 from kernel.core.bounds import TASK_BYTES, cleaned, clip_bytes
 from kernel.core.calls import advance, finish_call, happened_in, open_calls
 from kernel.core.delegation import finish_delegate
 from kernel.core.ending import ANSWER_LIMIT, close_transcript, end, end_at_limit, end_in_ask, fail, stop
 from kernel.core.finale import LIMIT_CODES, finale_note, limit_words, spent_limit
-from kernel.core.injection import append_message, confirm_sent, take_answers
+from kernel.core.injection import append_message, take_answers
 from kernel.core.operations import end_operation, operations_happened, untold_text
 from kernel.core.people import decide_approval, take_answer
+from kernel.core.requesting import report_failure, report_reply, request
 from kernel.core.state import RunState
-from kernel.core.step import Step, encode
+from kernel.core.step import Step
 from kernel.core.transitions import IllegalObservation, allowed
 from kernel.messages import (
     ApprovalDecided,
-    CallModel,
     CancelRequested,
     Command,
     ContinueAsNew,
@@ -47,8 +46,6 @@ from kernel.messages import (
 
 NAME_LIMIT: Final = 200  # code points of the names of agent and model
 REASON_LIMIT: Final = 1_000  # code points of why a run was cancelled
-
-METADATA_LIMIT: Final = 2_048  # code points of what a driver gives with an ending, as JSON
 DECLARED: Final = "declared_failure"  # the code of a run that its driver ended as failed
 # Failures of a request that are not the model's: the code of the turn says which.
 OWN_CODES: Final = (
@@ -153,68 +150,12 @@ def on_resumed(step: Step, observed: Resumed) -> None:
     request(step, observed.at_ns)
 
 
-def request(step: Step, at_ns: int, finale: str = "") -> None:
-    """Open a turn and call the model with everything appended since the last request; `finale` names the limit that
-    makes it the last one."""
-    spec = step.state.spec
-    turn, reply_seq = step.state.turn + 1, step.state.next_seq
-    step.set(turn=turn, turns_here=step.state.turns_here + 1, calls=())
-    step.emit("turn.started", at_ns)
-    if finale:
-        detail, n_receipts = limit_words(step.state, finale), step.state.n_receipts
-        data = {"kind": "safe_completion", "detail": detail, "limit": finale, "n_receipts": n_receipts}
-        step.emit("thinking", at_ns, data)
-    step.flush()
-    number = step.reserve()
-    appends, event_id = step.state.appends, step.event_id(number)
-    # The appends are kept until the request is known to have been made: an edge that was lost wrote nothing.
-    step.set(request_number=number, assistant_seq=reply_seq, next_seq=reply_seq + 1, phase="calling")
-    step.do(
-        CallModel(spec.run_id, turn, appends, reply_seq, event_id, spec.agent, spec.script, spec.model, bool(finale))
-    )
-
-
-def report_request(step: Step, observed: ModelReplied | ModelFailed, n_messages: int, tokens: int | None) -> None:
-    """Report the request that was sent, as what it added to the one before, and the hints that stood in it."""
-    state = step.state
-    kept = state.request_size
-    data = {
-        "follows": state.request_event_id or None,
-        "n_kept": kept,
-        "n_messages": n_messages,
-        "tokens": tokens,
-        "n_tools": 0 if state.limit else len(state.tools),
-        "finale": True if state.limit else None,
-    }
-    span: dict[str, Any] = {"messages_from": kept, "messages_to": n_messages}
-    event_id = step.emit("model.requested", observed.requested_ns, data, number=state.request_number, **span)
-    step.set(request_event_id=event_id, request_size=n_messages)
-    confirm_sent(step, observed.requested_ns, observed.sent_context)
-
-
 def on_reply(step: Step, observed: ModelReplied) -> None:
     n_messages = step.state.assistant_seq
     if observed.n_messages not in (0, n_messages):
         raise IllegalObservation(f"a reply to {observed.n_messages} messages cannot be one to {n_messages}")
     step.set(appends=())
-    report_request(step, observed, n_messages, observed.request_tokens)
-    data = {
-        "duration_ms": (observed.at_ns - observed.requested_ns) / 1e6,
-        "n_calls": len(observed.calls),
-        "text": clip(observed.text, ANSWER_LIMIT) or None,
-        "input_tokens": observed.input_tokens,
-        "output_tokens": observed.output_tokens,
-        "model": observed.model or None,
-        "finish_reason": observed.finish_reason or None,
-        "n_dropped": observed.n_dropped or None,
-    }
-    event_id = step.emit("model.completed", observed.at_ns, data, caused_by=step.state.request_event_id)
-    tokens = (observed.input_tokens or observed.request_tokens) + (observed.output_tokens or estimate(observed.text))
-    ends = not observed.calls or any(call.escalates for call in observed.calls)
-    metadata = observed.metadata if ends else ""
-    if len(metadata) > METADATA_LIMIT:  # cut it would be no JSON
-        metadata = encode({"left_out": f"{len(metadata)} characters; the limit is {METADATA_LIMIT}"})
-    step.set(call_event_id=event_id, model_tokens=step.state.model_tokens + tokens, metadata=metadata)
+    event_id = report_reply(step, observed)
     if step.state.limit:
         end_at_limit(step, observed.at_ns, observed.text, observed.n_dropped)
     elif observed.failed:
@@ -229,22 +170,13 @@ def on_reply(step: Step, observed: ModelReplied) -> None:
 
 
 def on_model_failed(step: Step, observed: ModelFailed) -> None:
-    """End the run. Of a request that was never sent only the failure is reported."""
-    data = {
-        "duration_ms": (observed.at_ns - observed.requested_ns) / 1e6,
-        "error": observed.error,
-        "error_class": observed.error_class,
-    }
-    code = observed.error_class if observed.error_class in OWN_CODES else "model_failed"
-    if not observed.sent:
-        event_id = step.emit("model.failed", observed.at_ns, data, number=step.state.request_number)
-    else:
-        report_request(step, observed, step.state.assistant_seq, None)
-        event_id = step.emit("model.failed", observed.at_ns, data, caused_by=step.state.request_event_id)
+    """End the run; a last request that failed has a fixed text for its answer."""
+    event_id = report_failure(step, observed)
     if step.state.limit:
         close_transcript(step)
         end_at_limit(step, observed.at_ns)
         return
+    code = observed.error_class if observed.error_class in OWN_CODES else "model_failed"
     step.emit("turn.failed", observed.at_ns, {"code": code, "source": observed.source}, caused_by=event_id)
     close_transcript(step)  # a reply may have been written by an edge that was lost before it could say so
     end(step, observed.at_ns, "failed", error=observed.error, reason=code)

@@ -14,8 +14,8 @@ from typing import Final
 from contract.redaction import redact_value
 from contract.text import clip
 from kernel.conversation.labels import answer_text
+from kernel.core.bounds import bounded_metadata
 from kernel.core.codec import from_json
-from kernel.core.decide import METADATA_LIMIT
 from kernel.core.history import ProtocolViolation
 from kernel.drivers import Driver, DriverReply, ModelRequest
 from kernel.drivers.decisions import MOST, check_declared, check_shape, token_count
@@ -232,10 +232,7 @@ def _replied(
 def _metadata(reply: DriverReply) -> str:
     """Return what goes with an ending as JSON; of one that is too large only its size, as it would stay in workflow
     history for good."""
-    text = json.dumps(redact_value(reply.metadata)[0]) if reply.metadata else ""
-    if len(text) <= METADATA_LIMIT:
-        return text
-    return json.dumps({"left_out": f"{len(text)} characters; the limit is {METADATA_LIMIT}"})
+    return bounded_metadata(json.dumps(redact_value(reply.metadata)[0])) if reply.metadata else ""
 
 
 def _seen(reply: DriverReply, catalogue: Catalogue) -> tuple[CallSeen, ...]:

@@ -140,7 +140,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what a request was to write is not kept",
-        "decide.py",
+        "requesting.py",
         'next_seq=reply_seq + 1, phase="calling")',
         'next_seq=reply_seq + 1, phase="calling", appends=())',
     ),
@@ -282,13 +282,13 @@ MUTATIONS = (
     Mutation("tokens do not end", "finale.py", "if limits.run_tokens and", "if False and"),
     Mutation(
         "what the model says costs nothing",
-        "decide.py",
+        "requesting.py",
         "+ (observed.output_tokens or estimate(observed.text))",
         "+ (0 if observed.output_tokens else estimate(observed.text))",
     ),
     Mutation("a run that is to fail asks once more", "decide.py", 'at_limit == "fail"', 'at_limit == "never"'),
-    Mutation("the last request offers tools", "decide.py", "spec.model, bool(finale))", "spec.model, False)"),
-    Mutation("the way into the finale is not seen", "decide.py", 'step.emit("thinking", at_ns, data)', "pass"),
+    Mutation("the last request offers tools", "requesting.py", "spec.model, bool(finale))", "spec.model, False)"),
+    Mutation("the way into the finale is not seen", "requesting.py", 'step.emit("thinking", at_ns, data)', "pass"),
     Mutation(
         "the last request fails the run",
         "decide.py",
@@ -311,9 +311,9 @@ MUTATIONS = (
     Mutation("a result is not listed", "finale.py", "*state.receipts))", "*state.receipts[1:]))"),
     Mutation(
         "long metadata is cut",
-        "decide.py",
-        'metadata = encode({"left_out"',
-        'metadata = metadata[:METADATA_LIMIT] or encode({"left_out"',
+        "bounds.py",
+        'return json.dumps({"left_out"',
+        'return text[:METADATA_LIMIT] or json.dumps({"left_out"',
     ),
 )
 

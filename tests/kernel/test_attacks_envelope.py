@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from kernel.core.decide import METADATA_LIMIT
+from kernel.core.bounds import METADATA_LIMIT
 from kernel.core.delegation import child_spec
 from kernel.drivers import DriverReply, Escalation, ModelRequest
 from kernel.drivers.escalation import read_reason, units
 from kernel.drivers.mcp_harness import CommandHarness, McpHarnessRuntime
 from kernel.drivers.plugin import Runtime, RuntimeDriver, Turn
 from kernel.edge.transcript import message_from_json, message_to_json
-from kernel.messages import Limits, Member, Message, RunResult, RunSpec, ToolCall
+from kernel.messages import Conversation, Limits, Member, Message, RunResult, RunSpec, ToolCall
 from kernel.runtime.local import LocalRun
 from kernel.testing import MemoryEdges, ScriptedModel, call
 from tests.kernel.test_envelope import ASKING, limited, made, tool_call
@@ -153,6 +153,24 @@ async def test_a_last_reply_with_many_calls_keeps_its_words() -> None:
     assert (result.status, result.answer.split("\n")[0]) == ("limit_reached", "Half is done.")
     assert edges.data_of("model.completed")[-1]["n_dropped"] == 100
     assert len(edges.executed) == 1
+
+
+@pytest.mark.parametrize("text", ["\u200b", "\ufeff\n", "\x00\x1b", "\ud800"], ids=ascii)
+async def test_what_nobody_can_see_is_no_last_answer(text: str) -> None:
+    """Characters that show nothing are no text: the results that are recorded are the answer then."""
+    edges, result = await returned(DriverReply(calls=(SHELL,)), DriverReply(text), spec=limited(Limits(max_turns=1)))
+    assert result.status == "limit_reached"
+    assert result.answer.endswith("- shell {}: ok")
+
+
+@pytest.mark.parametrize("last", [DriverReply("word " * 2_000), DriverReply("word " * 2_000, (call("shell", "c9"),))])
+async def test_a_long_last_answer_is_remembered_as_it_was_given(last: DriverReply) -> None:
+    """A conversation keeps the whole of it, not what travels in events; one that is flagged is kept as it was told."""
+    spec = replace(limited(Limits(max_turns=1)), conversation=Conversation("talk"))
+    edges, result = await returned(DriverReply(calls=(SHELL,)), last, spec=spec)
+    *_, kept = (await edges.records.view("talk")).records
+    assert len(result.answer) < 5_000
+    assert kept.text == (result.answer if last.calls else last.text.strip())
 
 
 # ---- runtimes from outside
