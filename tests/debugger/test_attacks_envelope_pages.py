@@ -7,7 +7,9 @@ from typing import Any, Final
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import Settings
 
@@ -15,6 +17,7 @@ from debugger.grants import granted_to
 from debugger.launching import with_grants
 from debugger.models import EscalationDecision
 from debugger.queries.conformance import MOST_CELLS, ReportProblem, lay_out
+from ingest.deletion import delete_project
 from ingest.models import Project
 from kernel.edge.spec import spec_problem
 from kernel.messages import RunSpec, Switches
@@ -157,3 +160,56 @@ def test_a_report_cannot_make_a_page_of_any_size() -> None:
     assert {len(cell.condition.title) for cell in report.cells()} == {200}
     with pytest.raises(ReportProblem, match=r"columns\[0\]: id has more than 200 characters"):
         lay_out({**whole, **sides, "columns": [{"id": "c" * 201, "title": "t"}]})
+
+
+def test_looking_writes_nothing_and_runs_nothing_inline(
+    project: Project, client: Client, tmp_path: Path, settings: Settings
+) -> None:
+    """Every GET of the new pages only reads; none has a script, a style or a handler of its own in its markup."""
+    settings.CONFORMANCE_REPORT = tmp_path / "conformance.json"
+    settings.CONFORMANCE_REPORT.write_text(json.dumps(document()))
+    to = Recorder("spoken")
+    to.add("run.started", {"task": "x"})
+    request = to.add("model.requested", {"n_messages": 1, "new_messages": [{"role": "user", "text": "hi"}]})
+    send(project, [*to.events, *escalated_run()])
+    addresses = [
+        reverse("request-detail", args=["alpha", "spoken", request]),
+        reverse("request-data", args=["alpha", "spoken", request]),
+        reverse("escalation-list", args=["alpha"]),
+        address(),
+        reverse("run-detail", args=["alpha", "asked"]),
+        "/conformance/",
+        "/conformance/outside-catalogue/scripted/",
+    ]
+    for one in addresses:
+        client.get(one)
+        with CaptureQueriesContext(connection) as queries:
+            page = client.get(one)
+        assert page.status_code == 200
+        written = [query["sql"] for query in queries if not query["sql"].lstrip().upper().startswith("SELECT")]
+        assert written == [], one
+        assert "unsafe-inline" not in page.headers["Content-Security-Policy"]
+        markup = page.content.decode()
+        assert re.findall(r"<script(?![^>]*\bsrc=)[^>]*>", markup) == []
+        assert re.findall(r"<[^>]+\s(?:on[a-z]+|style)=", markup) == []
+
+
+def test_pages_of_a_deleted_project_are_gone(project: Project, client: Client) -> None:
+    """Neither its escalations nor its requests are found, and what was granted in it is granted no more."""
+    to = Recorder("spoken")
+    request = to.add("model.requested", {"n_messages": 1, "new_messages": [{"role": "user", "text": "hi"}]})
+    send(project, [*to.events, *escalated_run()])
+    form = {"event": "asked:4", "verdict": "granted", "tools": "deploy"}
+    assert client.post(address(), form).status_code == 302
+    delete_project(project)
+    assert EscalationDecision.objects.count() == 0
+    assert granted_to({"task_id": "release"}, "alpha") == []
+    for one in (
+        reverse("request-detail", args=["alpha", "spoken", request]),
+        reverse("request-data", args=["alpha", "spoken", request]),
+        reverse("escalation-list", args=["alpha"]),
+        address(),
+    ):
+        assert client.get(one).status_code == 404
+    assert client.post(address(), form).status_code == 404
+    assert EscalationDecision.objects.count() == 0
