@@ -50,7 +50,8 @@ async def main(given: Sequence[str] | None = None) -> int:
     asked = parser().parse_args(given)
     try:
         conditions = chosen(CONDITIONS, asked.only, "condition")
-        every: tuple[Column, ...] = (*all_columns(), *outside_columns(",".join(asked.driver)))
+        own = all_columns()
+        every: tuple[Column, ...] = (*own, *outside_columns(",".join(asked.driver), [one.id for one in own]))
         columns = chosen(every, asked.column, "column")
     except (LookupError, OutsideError) as error:
         print(error, file=sys.stderr)

@@ -7,23 +7,46 @@ none, or an instance, is played as it is: what it does not try is not exercised.
 """
 
 import inspect
+from collections.abc import Collection
 from contextlib import AsyncExitStack
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Final
 
 from kernel.conformance.columns import LocalColumn, Makes
-from kernel.conformance.playing import Seat
+from kernel.conformance.playing import Seat, Unavailable
 from kernel.conformance.worlds import World
-from kernel.drivers.outside import as_driver, loaded, outside_points
+from kernel.drivers.outside import GROUP, OutsideError, as_driver, loaded, outside_points
 from kernel.drivers.plugin import RuntimeDriver
 
 ARGUMENT: Final = "--driver"
 
 
-def outside_columns(named: str) -> tuple[LocalColumn, ...]:
+def outside_columns(named: str, taken: Collection[str] = ()) -> tuple[LocalColumn, ...]:
     """Return a column for each of `named` (`name=package.module:Class`, commas between) and of the entry points of
-    installed packages. Raises OutsideError."""
-    return tuple(outside_column(name, loaded(point)) for name, point in outside_points(named, ARGUMENT).items())
+    installed packages, of which one that cannot be loaded says so in its cells. Raises OutsideError, also for a name
+    that is `taken`."""
+    points = outside_points(named, ARGUMENT)
+    for name in points:
+        if name in taken:
+            raise OutsideError(f"driver {name!r}: the matrix has a column of this name; give yours another")
+    return tuple(_column_of(name, point) for name, point in points.items())
+
+
+def _column_of(name: str, point: EntryPoint) -> LocalColumn:
+    try:
+        return outside_column(name, loaded(point))
+    except OutsideError as error:
+        if point.group != GROUP:
+            raise
+        return _missing(name, str(error))
+
+
+def _missing(name: str, problem: str) -> LocalColumn:
+    def makes(folder: Path, stack: AsyncExitStack) -> Makes:
+        raise Unavailable(problem)
+
+    return LocalColumn(name, name, "An installed driver that cannot be loaded.", makes, lambda world: "")
 
 
 def outside_column(name: str, thing: Any, about: str = "") -> LocalColumn:

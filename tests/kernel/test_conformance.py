@@ -245,6 +245,7 @@ async def test_the_command_writes_a_file_once(tmp_path: Path, capsys: pytest.Cap
         (["--only", "nothing"], "there is no condition 'nothing'; there are: answered, "),
         (["--column", "nothing"], "there is no column 'nothing'; there are: adversary, scripted, "),
         (["--driver", "mine"], "--driver: 'mine' must be of the form name=package.module:Class"),
+        ([f"--driver=mcp={__name__}:Deaf"], "driver 'mcp': the matrix has a column of this name; give yours another"),
         (["--driver", "mine=no.such:Class"], "driver 'mine' (no.such:Class, of --driver): there is no module 'no'"),
     ],
 )
@@ -310,6 +311,19 @@ async def test_a_driver_of_ones_own_has_a_column() -> None:
     assert {(cell.column, cell.result) for cell in made.cells if cell.column == "told"} == {("told", "pass")}
     results = {cell.condition: cell.result for cell in made.cells if cell.column == "deaf"}
     assert results == {"ask": "not exercised", "step-past": "not exercised", "unknown-key": "not exercised"}
+
+
+async def test_an_installed_driver_has_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package's entry point needs no argument; one that cannot be loaded leaves the other columns alone."""
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    points = f"[temporality.drivers]\ntold = {__name__}:Told\ngone = no.such:Class\n"
+    (info / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(tmp_path)
+    made = await make_report(outside_columns(""), [one for one in CONDITIONS if one.id == "ask"])
+    assert [(cell.column, cell.result) for cell in made.cells] == [("told", "pass"), ("gone", "not exercised")]
+    assert "'no'" in made.cell("ask", "gone").reason
 
 
 async def test_the_readmes_driver() -> None:
