@@ -11,10 +11,10 @@ import pytest
 from contract.state_block import LABELS
 from kernel.conversation.heard import LEFT_OUT, PREFIX_LIMIT, text_hash
 from kernel.conversation.labels import answer_text
-from kernel.conversation.records import Heard, Record, time_problem
+from kernel.conversation.records import ConversationView, Heard, Record, Summary, time_problem
 from kernel.conversation.tell import TellError, read_parts
 from kernel.core.codec import to_json
-from kernel.edge.records import MemoryRecords, Part
+from kernel.edge.records import MemoryRecords, Part, PostgresRecords
 from kernel.messages import (
     Conversation,
     Cut,
@@ -234,3 +234,27 @@ def test_an_offset_has_at_most_59_minutes() -> None:
     """One with more names no place."""
     assert time_problem(at("18:00", offset="+14:59")) == ""
     assert time_problem(at("18:00", offset="+08:60")).startswith("must be an RFC 3339 time")
+
+
+async def test_writers_at_once_never_change_what_a_turn_has_seen(postgres_url: str) -> None:
+    """Two workers write rows, summaries and reports of one conversation: each view before a row stays as it was."""
+    stores = [await PostgresRecords.open(postgres_url) for _ in range(2)]
+    talk = f"talk/{uuid.uuid4().hex}"
+    seen: dict[str, ConversationView] = {}
+
+    async def turn_of(number: int) -> None:
+        store, record = stores[number % 2], Record(f"r{number}", at("18:00"), OWNER, f"words {number}")
+        await store.add(talk, record)
+        seen[record.record_id] = await store.view(talk, before=record.record_id)
+        await store.add(talk, Summary(record.record_id, f"up to {number}"))
+        await store.add(talk, played(record.record_id, "words", record.text))
+        await store.add(talk, record)
+
+    await asyncio.gather(*(turn_of(number) for number in range(40)))
+    for record_id, view in seen.items():
+        assert await stores[0].view(talk, before=record_id) == view
+    whole = await stores[1].view(talk)
+    assert (len(whole.records), len(whole.heard)) == (40, 40)
+    assert [len(seen[record.record_id].records) for record in whole.records] == list(range(40))
+    for store in stores:
+        await store.close()
