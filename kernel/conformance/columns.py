@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kernel.conformance.adversary import adversary_seat
-from kernel.conformance.edges import ANOTHER
+from kernel.conformance.edges import ANOTHER, WorldEdges
 from kernel.conformance.mcp_seat import mcp_seat
 from kernel.conformance.moves import Decisions
 from kernel.conformance.openai_seat import completion_server, openai_seat
@@ -61,12 +61,13 @@ class TemporalColumn:
     about: str = "Decision objects, on the workflow of a real Temporal server."
     at_once: int = 8
     start_seconds: float = START_SECONDS
+    edges: type[WorldEdges] = WorldEdges
 
     def cannot(self, world: World) -> str:
         return _after_end(world, "a driver")
 
     def open(self) -> AbstractAsyncContextManager[Play]:
-        return temporal_player(deciding_seat, self.address, self.start_seconds)
+        return temporal_player(deciding_seat, self.address, self.start_seconds, self.edges)
 
 
 def deciding_seat(world: World) -> Seat:

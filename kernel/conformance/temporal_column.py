@@ -9,7 +9,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -36,11 +36,18 @@ NAMESPACE: Final = "TEMPORAL_NAMESPACE"
 
 
 class TemporalPlayer:
-    """Plays worlds on a worker of its own. `edges` are those of its runs, by run id."""
+    """Plays worlds on a worker of its own. `edges` are those of its runs, by run id; each is a `kind`."""
 
     def __init__(
-        self, client: Client, queue: str, edges: dict[str, WorldEdges], folder: Path, seat: Callable[[World], Seat]
+        self,
+        client: Client,
+        queue: str,
+        edges: dict[str, WorldEdges],
+        folder: Path,
+        seat: Callable[[World], Seat],
+        kind: type[WorldEdges],
     ) -> None:
+        self._kind = kind
         self._client = client
         self._queue = queue
         self._edges = edges
@@ -52,7 +59,7 @@ class TemporalPlayer:
         """Run the world to its end. Raises TimeoutError when it has none."""
         seat = self._seat(world)
         run_id = f"conformance-{self._name}-{world.id}"
-        edges = self._edges[run_id] = WorldEdges(world=world, driver=seat.driver, folder=self._folder)
+        edges = self._edges[run_id] = self._kind(world=world, driver=seat.driver, folder=self._folder)
         handle = await self._client.start_workflow(
             AgentRun.run, RunInput(world.spec(run_id, "scripted")), id=run_id, task_queue=self._queue
         )
@@ -65,6 +72,10 @@ class TemporalPlayer:
                 if world.approval:
                     await _deny(handle, waiting)
                 result = await waiting
+        except BaseException:
+            with suppress(RPCError):  # nobody is going to serve it any more
+                await asyncio.shield(handle.terminate("the matrix ended"))
+            raise
         finally:
             waiting.cancel()
             edges.released.set()
@@ -102,7 +113,10 @@ async def attacks_on(handle: WorkflowHandle[Any, RunResult], attack: str, edges:
 
 @asynccontextmanager
 async def temporal_player(
-    seat: Callable[[World], Seat], address: str = "", start_seconds: float = START_SECONDS
+    seat: Callable[[World], Seat],
+    address: str = "",
+    start_seconds: float = START_SECONDS,
+    kind: type[WorldEdges] = WorldEdges,
 ) -> AsyncIterator[Play]:
     """Play on the server at `address`, at that of TEMPORAL_ADDRESS, or at one started for the while. Raises
     Unavailable."""
@@ -112,7 +126,7 @@ async def temporal_player(
             queue = f"conformance-{uuid.uuid4().hex}"
             served = activities_of(EdgesByRun(edges))
             async with Worker(client, task_queue=queue, workflows=[AgentRun, Operation, Delivery], activities=served):
-                yield TemporalPlayer(client, queue, edges, Path(folder), seat)
+                yield TemporalPlayer(client, queue, edges, Path(folder), seat, kind)
 
 
 @asynccontextmanager

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from kernel.conformance.columns import ADVERSARY, IN_PROCESS, MCP, OPENAI, SCRIPTED, LocalColumn
+from kernel.conformance.columns import ADVERSARY, IN_PROCESS, MCP, OPENAI, SCRIPTED, LocalColumn, TemporalColumn
 from kernel.conformance.conditions import CONDITIONS
+from kernel.conformance.edges import WorldEdges
 from kernel.conformance.moves import Decisions
-from kernel.conformance.playing import LocalPlayer
+from kernel.conformance.playing import Column, LocalPlayer
 from kernel.conformance.record import Record
 from kernel.conformance.report import Cell, make_report
 from kernel.conformance.worlds import Move, World
 from kernel.drivers.escalation import ESCALATE
 from tests.kernel.conformance_drivers import DRIVERS, decided_by
-from tests.kernel.conformance_edges import EDGES
+from tests.kernel.conformance_edges import EDGES, EndsTwice, ForgetsSteps, SwallowsTheAsk
 from tests.kernel.conformance_runners import RUNNERS
 
 MUTATIONS = (*DRIVERS, *EDGES, *RUNNERS)
@@ -33,7 +34,7 @@ def test_every_condition_can_fail() -> None:
     assert {one[2] for one in MUTATIONS} | BY_RECORD == {one.id for one in CONDITIONS}
 
 
-async def cell_of(column: LocalColumn, condition: str) -> Cell:
+async def cell_of(column: Column, condition: str) -> Cell:
     """The one cell of a column that a condition makes."""
     [row] = [one for one in CONDITIONS if one.id == condition]
     return (await make_report([column], [row])).cells[0]
@@ -46,6 +47,23 @@ async def test_a_mutation_fails_its_cell(column: LocalColumn, condition: str, re
     """What is broken is tried, fails, and the cell says what was found."""
     cell = await cell_of(column, condition)
     assert (cell.result, cell.attempts != ()) == ("fail", True), cell
+    assert reason in cell.reason
+
+
+@pytest.mark.parametrize(
+    ("edges", "condition", "reason"),
+    [
+        (ForgetsSteps, "step-past", "write ended as"),
+        (SwallowsTheAsk, "ask-first", "the run ended completed"),
+        (EndsTwice, "answered", "the run has 2 terminal events"),
+    ],
+)
+async def test_a_mutation_fails_its_cell_on_temporal(
+    temporal_address: str, edges: type[WorldEdges], condition: str, reason: str
+) -> None:
+    """The column of the real workflow sees what is broken as well."""
+    cell = await cell_of(TemporalColumn(temporal_address, edges=edges), condition)
+    assert cell.result == "fail"
     assert reason in cell.reason
 
 
