@@ -107,7 +107,7 @@ def final_answer(state: RunState, limit: str, text: str, n_dropped: int) -> str:
     """Return the answer of a run that ends at a limit: the model's, flagged where it asked for more, or a fixed text
     that lists what is recorded."""
     words = WORDS[state.spec.locale]
-    if not text.strip():
+    if not any(character.isprintable() and not character.isspace() for character in text):
         return _limitation(state, words, limit)
     return f"{text}\n\n{words.not_executed.format(n=n_dropped)}" if n_dropped else text
 

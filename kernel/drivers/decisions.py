@@ -27,7 +27,6 @@ FIELDS: Final = {
     "escalate": ("reason", "metadata"),
 }
 CALL_FIELDS: Final = ("name", "arguments", "id")
-_TEXTS: Final = ("text", "model", "finish_reason", "failed")
 
 
 def read_decision(decision: object) -> DriverReply:
@@ -141,13 +140,21 @@ def check_shape(reply: object) -> None:
     """Raise ModelError, INVALID, unless a driver returned a reply whose parts are of the kinds they must be."""
     if not isinstance(reply, DriverReply):
         invalid(f"a driver must return a DriverReply, not {type(reply).__name__}")
-    for name in _TEXTS:
-        if not isinstance(getattr(reply, name), str):
-            invalid(f"{name} of a reply must be a text")
-    if not isinstance(reply.calls, list | tuple) or not all(map(_is_call, reply.calls)):
+    match reply:
+        case DriverReply(text=str(), model=str(), finish_reason=str(), failed=str()):
+            pass
+        case _:
+            invalid("text, model, finish_reason and failed of a reply must be texts")
+    match reply.calls, reply.steps:
+        case (list() | tuple(), list() | tuple()):
+            pass
+        case _:
+            invalid("calls and steps of a reply must be tuples")
+    for call in reply.calls:
+        match call:
+            case ToolCall(call_id=str(), name=str(), arguments=str()):
+                continue
         invalid("calls of a reply must be ToolCalls, made of texts")
-    if not isinstance(reply.steps, list | tuple):
-        invalid("steps of a reply must be a tuple")
     asked = reply.escalation
     if asked is not None and not (isinstance(asked, Escalation) and type(asked.call) is int):
         invalid("escalation of a reply must be an Escalation that names the number of a call")
@@ -155,13 +162,14 @@ def check_shape(reply: object) -> None:
         invalid("a reply that fails says why and calls nothing")
 
 
-def _is_call(one: object) -> bool:
-    return isinstance(one, ToolCall) and all(isinstance(text, str) for text in (one.call_id, one.name, one.arguments))
-
-
 def token_count(value: object) -> int | None:
     """Return a count of tokens as somebody else gave it, None for what cannot be one."""
-    return value if type(value) is int and 0 <= value <= MOST else None
+    match value:
+        case bool():
+            return None
+        case int() if 0 <= value <= MOST:
+            return value
+    return None
 
 
 def check_declared(reply: DriverReply, position: int) -> None:

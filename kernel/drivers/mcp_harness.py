@@ -152,6 +152,7 @@ class CommandHarness:
             await asyncio.wait(streams, timeout=REST_SECONDS)
             for stream in streams:
                 stream.cancel()
+            _closed(process)
         return code, bytes(output), bytes(errors)
 
 
@@ -161,6 +162,13 @@ async def _killed(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
         await asyncio.wait_for(_exit_code(process), KILL_SECONDS)
+
+
+def _closed(process: asyncio.subprocess.Process) -> None:
+    """Close our ends of the pipes, which stay open as long as somebody else holds the others."""
+    transport = getattr(process, "_transport", None)  # the process itself has no way to be closed
+    if transport is not None:
+        transport.close()
 
 
 async def _exit_code(process: asyncio.subprocess.Process) -> int:

@@ -80,8 +80,8 @@ async def call_model(
         return failed_answer(error, requested_ns, clock_ns(), sent)
     n_dropped = len(reply.calls) if command.finale else 0
     reply = _without_calls(reply) if command.finale else reply
-    replied = _replied(command, requested_ns, clock_ns(), history, tools.catalogue, reply)
-    answer = ModelAnswer(replied=replace(replied, n_dropped=n_dropped))
+    replied = _replied(command, requested_ns, clock_ns(), history, tools.catalogue, reply, n_dropped)
+    answer = ModelAnswer(replied=replied)
     message = Message("assistant", reply.text or reply.failed, "finale" if command.finale else "model", reply.calls)
     outcome = outcome_text(answer)
     written = await store.write(command.run_id, command.reply_seq, message, outcome)
@@ -210,7 +210,13 @@ def _driver(drivers: Mapping[str, Driver], agent: str) -> Driver:
 
 
 def _replied(
-    command: CallModel, requested_ns: int, at_ns: int, history: History, catalogue: Catalogue, reply: DriverReply
+    command: CallModel,
+    requested_ns: int,
+    at_ns: int,
+    history: History,
+    catalogue: Catalogue,
+    reply: DriverReply,
+    n_dropped: int,
 ) -> ModelReplied:
     return ModelReplied(
         at_ns=at_ns,
@@ -225,19 +231,22 @@ def _replied(
         output_tokens=token_count(reply.output_tokens),
         finish_reason=clip(reply.finish_reason, ID_LIMIT),
         failed=safe(reply.failed, ERROR_LIMIT),
-        metadata=_metadata(reply),
+        metadata=_metadata(reply) if reply.metadata else "",
+        n_dropped=n_dropped,
     )
 
 
 def _metadata(reply: DriverReply) -> str:
     """Return what goes with an ending as JSON; of one that is too large only its size, as it would stay in workflow
     history for good."""
-    return bounded_metadata(json.dumps(redact_value(reply.metadata)[0])) if reply.metadata else ""
+    return bounded_metadata(json.dumps(redact_value(reply.metadata)[0]))
 
 
 def _seen(reply: DriverReply, catalogue: Catalogue) -> tuple[CallSeen, ...]:
     """Return what the core sees of a reply's calls, with what the driver declares about them."""
-    steps = [None if step is None else min(step, MOST) for step in reply.steps] or [None] * len(reply.calls)
+    steps: Sequence[int | None] = (None,) * len(reply.calls)
+    if reply.steps:
+        steps = [None if step is None else min(step, MOST) for step in reply.steps]
     reasons = [""] * len(reply.calls)
     if reply.escalation is not None:
         reasons[reply.escalation.call] = reply.escalation.reason
