@@ -6,6 +6,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from contract.text import clip
 from kernel.conversation.records import Record
 from kernel.edge.records import RecordStore
 from kernel.tools.catalogue import ToolEntry, ToolResult
@@ -69,12 +70,8 @@ async def _rows(store: RecordStore, place: RunPlace) -> Sequence[Record] | None:
 
 def _shown(rows: Sequence[Record], total: int) -> str:
     """Return the rows, one paragraph each, and how many there are of how many."""
-    lines = [f"{row.record_id} | {row.at} | {row.source}\n{_cut(row.text)}" for row in rows]
+    lines = [f"{row.record_id} | {row.at} | {row.source}\n{clip(row.text, ROW_TEXT)}" for row in rows]
     return "\n\n".join([f"{len(rows)} of {total} rows", *lines])
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= ROW_TEXT else f"{text[:ROW_TEXT]}… ({len(text) - ROW_TEXT} more characters)"
 
 
 def _failed(text: str, error_class: str) -> ToolResult:

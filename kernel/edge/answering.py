@@ -6,14 +6,15 @@ Copied labels and retired tags go before it is written, so that a row that is re
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from kernel.conversation.labels import answer_text
 from kernel.conversation.records import ASSISTANT, Record, read_time
-from kernel.edge.preparation import SECOND, answer_id
+from kernel.edge.preparation import answer_id
 from kernel.edge.records import RecordStore
 from kernel.edge.transcript import TranscriptStore
 from kernel.messages import KeepAnswer
+from kernel.tools.clock import SECOND, utc_now
 
 
 async def keep_answer(
@@ -34,7 +35,7 @@ async def _answered_at(store: TranscriptStore, clock_ns: Callable[[], int], comm
     """Return when the answer was there by the conversation's own clock: as long after what was said as the run took."""
     said_at, kept = command.conversation.said_at, await store.run_record(command.run_id)
     if not said_at or kept is None:
-        return datetime.fromtimestamp(clock_ns() // SECOND, UTC)
+        return utc_now(clock_ns)
     took = (clock_ns() - json.loads(kept)["prepared"]["at_ns"]) // SECOND
     try:
         return read_time(said_at) + timedelta(seconds=max(0, took))

@@ -6,7 +6,7 @@ A run of a conversation begins with that conversation's request; any other with 
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from contract.text import clip
@@ -19,11 +19,11 @@ from kernel.edge.spec import spec_problem
 from kernel.edge.transcript import TranscriptStore
 from kernel.messages import Conversation, Message, PrepareRun, RunPrepared, RunSpec
 from kernel.tools.catalogue import Catalogue
+from kernel.tools.clock import utc_now
 from kernel.tools.magic_brush import BRUSH, TIME_RULES
 from kernel.tools.registry import PreparedTools, Toolbox
 
 ERROR_LIMIT: Final = 1_000  # code points of why a server or the run cannot be used
-SECOND: Final = 1_000_000_000  # nanoseconds
 
 
 async def prepare(
@@ -96,7 +96,7 @@ async def _situation(records: RecordStore, spec: RunSpec, talk: Conversation, cl
 
 def moment_of(talk: Conversation, clock_ns: Callable[[], int]) -> datetime:
     """Return when the run's utterance was said: as its spec has it, or now. Raises ConversationError."""
-    return read_time(talk.said_at) if talk.said_at else datetime.fromtimestamp(clock_ns() // SECOND, UTC)
+    return read_time(talk.said_at) if talk.said_at else utc_now(clock_ns)
 
 
 def utterance_id(run_id: str) -> str:

@@ -9,7 +9,7 @@ from kernel.messages import TimeReceipt
 
 DEFAULT_ZONE: Final = "Asia/Shanghai"
 NAME_LIMIT: Final = 64  # characters of a zone's name
-SECOND: Final = 1_000_000_000
+SECOND: Final = 1_000_000_000  # nanoseconds
 
 
 def zone_named(name: str) -> ZoneInfo:
@@ -23,15 +23,19 @@ def zone_named(name: str) -> ZoneInfo:
         raise ValueError(problem) from None
 
 
+def utc_now(clock_ns: Callable[[], int]) -> datetime:
+    """Read the clock, in Unix nanoseconds, and return the moment in UTC, in whole seconds."""
+    return datetime.fromtimestamp(clock_ns() // SECOND, UTC)
+
+
 def read_clock(clock_ns: Callable[[], int], zone: ZoneInfo) -> TimeReceipt:
     """Read the clock once and return the receipt: whole seconds, the same in all three renderings."""
-    unix = clock_ns() // SECOND
-    utc = datetime.fromtimestamp(unix, UTC)
+    utc = utc_now(clock_ns)
     return TimeReceipt(
         utc=utc.replace(tzinfo=None).isoformat() + "Z",
         zoned=utc.astimezone(zone).isoformat(),
         zone=zone.key,
-        unix=unix,
+        unix=int(utc.timestamp()),
     )
 
 
