@@ -59,7 +59,7 @@ def compose(given: Situation) -> Request:
         size = f"the history has {len(history)} messages; the limit is {HISTORY_LIMIT}"
         raise ConversationError(f"{size}: write a summary or set a later history_since")
     ahead = history.pop().text if history and history[-1].role == "user" else ""
-    parts = (ahead, _state_block(given, cut), not_ours(without_tags(given.utterance)))
+    parts = (ahead, _state_block(given, cut), not_ours(given.utterance.strip()))
     said = Message("user", GAP.join(part for part in parts if part), "utterance")
     speakers = dict.fromkeys((given.owner, ASSISTANT, *(row.source for row in given.records)))
     return Request((_system(given), *history, said), cut, tuple(speakers))

@@ -258,3 +258,11 @@ async def test_writers_at_once_never_change_what_a_turn_has_seen(postgres_url: s
     assert [len(seen[record.record_id].records) for record in whole.records] == list(range(40))
     for store in stores:
         await store.close()
+
+
+@pytest.mark.parametrize("said", ["what does <document> mean?", "<voice>"])
+def test_what_is_said_now_is_sent_as_it_was_said(said: str) -> None:
+    """Retired tags go from rows; a person who asks about one now is understood."""
+    assert turn(utterance=f" {said}\n").messages[-1].text.endswith(f"\n\n{said}")
+    [_, row, *_] = turn(rows((OWNER, "<voice>a</voice>"), ("jarvis", "b"))).messages
+    assert row.text == "[Thursday, 24 September]\na"
