@@ -120,7 +120,7 @@ async def test_a_look_is_bounded() -> None:
     found = (await look(store, "search_records", "mine", query="row")).output.split("\n\n")
     assert found[0] == "20 of 30 rows"
     assert found[1].startswith("n10 |")
-    assert all(len(part) < 720 and part.endswith("more characters)") for part in found[1:])
+    assert all(len(part) < 720 and part.endswith("more characters]") for part in found[1:])
 
 
 @pytest.mark.parametrize(
