@@ -18,12 +18,11 @@ from temporalio.client import WorkflowHistory
 
 from debugger.embedded.processes import stop_all
 from debugger.embedded.temporal import await_temporal, start_temporal
-from kernel.drivers import DriverReply, ModelRequest
-from kernel.drivers.escalation import recognised
 from kernel.messages import ApprovalAnswer, Conversation, Limits, Member, QuestionAnswer, RunSpec, Switches
 from kernel.runtime.workflow import AgentRun
 from kernel.testing import MemoryEdges, ScriptedModel, call, hint
 from tests.kernel.temporal_run import TemporalRun, temporal_run
+from tests.kernel.test_envelope import Recognising
 from tests.kernel.test_scenarios import SCENARIOS, SPEC, fails, on, works
 from tests.kernel.worlds import Broken, hanging
 
@@ -240,17 +239,10 @@ def fails_at_its_limit(address: str) -> Awaitable[WorkflowHistory]:
     return record(address, MemoryEdges(ScriptedModel(ROUND), {"shell": works()}), spec)
 
 
-class Asking(ScriptedModel):
-    """A driver that recognises an ask among a model's calls."""
-
-    async def reply(self, request: ModelRequest) -> DriverReply:
-        return recognised(await super().reply(request), request.tools)
-
-
 def escalated(address: str) -> Awaitable[WorkflowHistory]:
     """A call, an ask and a call after it, with an operation under way."""
     edges = Building(
-        Asking([call("build")], [call("shell"), call("escalate", reason="needs a key"), call("shell", n=2)])
+        Recognising([call("build")], [call("shell"), call("escalate", reason="needs a key"), call("shell", n=2)])
     )
     edges.end = asyncio.Event()
     edges.tools, edges.background = {"build": edges.build, "shell": works()}, ("build",)
