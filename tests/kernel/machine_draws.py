@@ -269,7 +269,7 @@ plans = st.builds(
     st.sampled_from((40, 40, 8, 3)),
     st.sampled_from(("",) * 12 + PHASES + ("approving", "waiting", "approving", "finale", "finale")),
     st.sampled_from((6, 14, 25, 0)),
-    st.sampled_from((40,) * 9 + (4, 2, 1)),
+    st.sampled_from((40,) * 9 + (4, 2, 2, 1)),
     st.sampled_from((True, True, False)),
     st.sampled_from((40,) * 5 + (6, 3, 2, 1)),
 )

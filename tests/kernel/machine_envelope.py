@@ -55,7 +55,7 @@ class Envelope:
 
     def _verdict(self, view: "View", views: Sequence["View"], turn: int) -> str:
         limits, name = self.spec.limits, view.call.name
-        if view.shape.ask and name not in self.spec.blocked_tools:
+        if view.shape.ask:
             return "ask" if self.granted else "forged"
         if any(other.digest == view.digest and other.seq < view.seq for other in views):
             return "copy"

@@ -123,7 +123,7 @@ MUTATIONS = (
     Mutation(
         "cancelling answers nobody",
         "calls.py",
-        'reply(step, call, f"[{detail[0].upper()}{detail[1:]}.]", "refusal", "cancelled", "run_cancelled")',
+        'reply(step, call, f"[{detail[0].upper()}{detail[1:]}.]", "refusal", "cancelled", code)',
         "pass",
     ),
     Mutation(
@@ -210,7 +210,7 @@ MUTATIONS = (
         "if call.duplicate and not step.state.escalation:",
         "if call.duplicate:",
     ),
-    Mutation("the last ask counts", "escalating.py", "and not state.escalation and", "and"),
+    Mutation("the last ask counts", "escalating.py", " and not state.escalation", ""),
     Mutation(
         "a forged ask is an ask",
         "calls.py",
@@ -222,12 +222,6 @@ MUTATIONS = (
         "escalating.py",
         "return bool(call.seen.escalates) and",
         "return bool(call.seen.escalates) and offers_escalation(state) and",
-    ),
-    Mutation(
-        "policy does not hold for asks",
-        "escalating.py",
-        " and call.seen.name not in state.spec.blocked_tools",
-        "",
     ),
     Mutation(
         "a forwarded ask ends the run",

@@ -44,8 +44,9 @@ class Runner:
         self.unsent = dict(self.history.entries)  # the history before the last request's own messages
         self.record = Record(plan.spec)
         self.activations, self.hints = Activations(plan.spec, reached), Hints(plan.spec, reached)
-        self.tools = (*TOOLS, ESCALATE) if plan.granted else TOOLS
-        self.envelope = Envelope(plan.spec, plan.granted, [tool.name for tool in self.tools], reached)
+        granted = plan.granted and ESCALATE.name not in plan.spec.blocked_tools  # what is blocked is not offered
+        self.tools = (*TOOLS, ESCALATE) if granted else TOOLS
+        self.envelope = Envelope(plan.spec, granted, [tool.name for tool in self.tools], reached)
         self.calls = Calls(plan.spec, self.envelope)
         self.at_ns = 0  # of the observation that is taken in
         self.requests: list[Request] = []

@@ -234,7 +234,7 @@ class World(Runner):
         """Of the calls that were closed with the run only the one that ran may have had an effect."""
         for event in self.record.sent:
             data = json.loads(event.data)
-            if event.type == "tool.blocked" and data.get("code") == "run_cancelled":
+            if event.type == "tool.blocked" and data.get("code") in ("run_cancelled", "run_failed"):
                 view = self.calls.find(str(event.call_id))
                 if view.kind in ("call", "escalate") and not self.calls.is_copy(view):
                     told = "uncertain" if view.started else "none"

@@ -133,7 +133,11 @@ class Machine(RuleBasedStateMachine):
         )
 
     @precondition(lambda self: self.is_in_line(CallModel) and self.world.state.turn >= self.world.plan.model_fails_at)
-    @rule(how=st.sampled_from(("model_unavailable", "protocol_violation", "unknown_agent", "never begun", "declared")))
+    @rule(
+        how=st.sampled_from(
+            ("model_unavailable", "protocol_violation", "never begun", "unknown_agent", "never begun", "declared")
+        )
+    )
     def model_fails(self, how: str) -> None:
         world = self.world
         world.reached[f"model fails: {how}"] += 1
