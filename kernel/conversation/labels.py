@@ -15,7 +15,7 @@ from kernel.conversation.records import LOCAL_TIME, OFFSET, time_problem
 IN_LINE: Final = r"[^\S\n]*"  # any white space of a line, wide and unbreakable ones as well
 TAG: Final = re.compile(r"</?(?:voice|document)[ \t]*>")
 OPENING: Final = re.compile(rf"\s*\[({LOCAL_TIME})({OFFSET})?\]{IN_LINE}")
-SOURCE: Final = re.compile(rf"([^\s:\[\]]{{1,200}}):{IN_LINE}")
+SOURCE: Final = re.compile(rf"([^\s:：\[\]]{{1,200}})[:：]{IN_LINE}")  # an answer in Chinese has the wide colon
 LIKE_A_SOURCE: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 

@@ -19,6 +19,7 @@ from kernel.messages import (
     Conversation,
     Cut,
     KeepAnswer,
+    Limits,
     Message,
     PrepareRun,
     RunPrepared,
@@ -50,6 +51,14 @@ def test_white_space_of_any_kind_around_labels_shows_none(space: str) -> None:
     assert answer_text(f"{space}{label}{label}好", {"jarvis"}) == "好"
     assert answer_text(f"[2026-09-24T18:00:00+08:00]{space}[2026-09-24T18:00:00Z]{space}好", ()) == "好"
     assert answer_text(f"一\n{label}二", {"jarvis"}) == "一\n二"
+
+
+@pytest.mark.parametrize("colon", [":", "："])
+def test_a_copied_label_goes_with_the_colon_of_its_language(colon: str) -> None:
+    """At the start and on later lines; a wide colon elsewhere stays."""
+    label = f"[2026-09-24T18:00:00+08:00] jarvis{colon} "
+    assert answer_text(f"{label}好，我继续。\n{label}他说：好", {"jarvis"}) == "好，我继续。\n他说：好"
+    assert answer_text(f"jarvis{colon} 好", {"jarvis"}) == f"jarvis{colon} 好"
 
 
 def test_nothing_played_after_a_person_broke_in_is_no_contradiction() -> None:
@@ -266,3 +275,15 @@ def test_what_is_said_now_is_sent_as_it_was_said(said: str) -> None:
     assert turn(utterance=f" {said}\n").messages[-1].text.endswith(f"\n\n{said}")
     [_, row, *_] = turn(rows((OWNER, "<voice>a</voice>"), ("jarvis", "b"))).messages
     assert row.text == "[Thursday, 24 September]\na"
+
+
+async def test_a_conversation_goes_on_in_a_new_workflow_run() -> None:
+    """What a turn carries over keeps its conversation: the answer is a row, and the next turn finds it."""
+    edges = MemoryEdges(ScriptedModel([call("look")], [call("look")], "done", "again"), {"look": lambda: "seen"})
+    spec = replace(SPEC, limits=Limits(turns_per_workflow=1))
+    assert (await LocalRun(edges, clock_ns=edges.clock).run(spec)).status == "completed"
+    await go(edges, "two", "and?", said_at=at("18:05"))
+    assert [(message.role, message.text) for message in edges.model.requests[3]][1:3] == [
+        ("user", "[Thursday, 24 September]\nhi"),
+        ("assistant", "done"),
+    ]
