@@ -14,7 +14,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DatabaseError, connection
 
-from debugger.demo_conversation import DemoTurn, read_turns, tell, turn_spec
+from debugger.demo_conversation import DemoTurn, add_records, read_turns, turn_spec
 from debugger.grants import granted_to
 from debugger.kernel_client import NoAnswer, NotDrivenHere, RunAddress, RunEnded, look
 from debugger.launching import LaunchError, Runtime, find_run, start_run, wait_for_run
@@ -136,7 +136,7 @@ class Demo:
         conversation = f"{self._project}/{self._free_id(task)}"
         previous = ""
         for turn in task.turns:
-            tell(self._kernel_database, conversation, turn.before, previous)
+            add_records(self._kernel_database, conversation, turn.before, previous)
             spec = {**turn_spec(task.spec, turn, conversation), "run_id": self._free_id(task)}
             previous = start_run(self._runtime, spec, self._project)
             self._follow(previous)

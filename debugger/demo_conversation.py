@@ -43,7 +43,9 @@ def turn_spec(spec: Mapping[str, object], turn: DemoTurn, conversation_id: str) 
     return {**spec, "task": turn.task, "conversation": talk}
 
 
-def tell(database_url: str, conversation_id: str, parts: Sequence[Mapping[str, object]], previous_run: str) -> None:
+def add_records(
+    database_url: str, conversation_id: str, parts: Sequence[Mapping[str, object]], previous_run: str
+) -> None:
     """Add the parts to a conversation of the kernel. Raises LaunchError."""
     if not parts:
         return

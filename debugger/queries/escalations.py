@@ -102,9 +102,8 @@ def list_escalations(project_id: int, show: str, cursor: str = "") -> Escalation
     Raises IngestError for a cursor that is none of ours.
     """
     runs = filter_runs(project_id, RunFilter(status=ESCALATED))
-    decided = Exists(EscalationDecision.objects.filter(project_id=project_id, run_id=OuterRef("run_id")))
     if show != "all":
-        runs = runs.filter(decided if show == "decided" else ~decided)
+        runs = runs.filter(_is_decided(project_id) if show == "decided" else ~_is_decided(project_id))
     page = page_of(runs, cursor, PAGE)
     n_matching = len(page.rows) if not cursor and page.next is None else runs.order_by()[: COUNTED + 1].count()
     asked = _ends_of(project_id, page.rows, LAST_READ)
@@ -115,9 +114,12 @@ def list_escalations(project_id: int, show: str, cursor: str = "") -> Escalation
 
 def n_open(project_id: int) -> int:
     """Return how many escalations nobody has decided, counted up to one more than NAV_MOST. One query."""
-    decided = Exists(EscalationDecision.objects.filter(project_id=project_id, run_id=OuterRef("run_id")))
     asked = RunSummary.objects.filter(project_id=project_id, status=ESCALATED)
-    return asked.filter(~decided).values("run_id")[: NAV_MOST + 1].count()
+    return asked.filter(~_is_decided(project_id)).values("run_id")[: NAV_MOST + 1].count()
+
+
+def _is_decided(project_id: int) -> Exists:
+    return Exists(EscalationDecision.objects.filter(project_id=project_id, run_id=OuterRef("run_id")))
 
 
 def _line(run: Run, asked: Asked | None, decision: EscalationDecision | None) -> Escalation:
