@@ -19,14 +19,15 @@ def outcome_of(task: asyncio.Task[object]) -> DriverReply:
         raise EnvelopeError(FAILED, "the runtime's turn was cancelled, and not by its run")
     error = task.exception()
     if error is not None:
-        raise EnvelopeError(FAILED, f"{type(error).__name__}: {_words(error)}") from None
+        raise EnvelopeError(FAILED, f"{type(error).__name__}: {words_of(error)}") from None
     return read_outcome(task.result())
 
 
-def _words(error: BaseException) -> str:
+def words_of(error: BaseException) -> str:
+    """Return what an exception says, whatever it is made of."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - an exception of the runtime's own making may fail at this, too
+    except Exception:  # noqa: BLE001 - an exception of somebody else's making may fail at this, too
         return "it does not say why"
 
 

@@ -8,6 +8,8 @@ group is `temporality.drivers`. A class is made without arguments. What is wrong
 import inspect
 import re
 from collections.abc import Awaitable, Collection, Iterator
+from copy import deepcopy
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Protocol, cast
 
@@ -42,7 +44,8 @@ class DecidingDriver:
 
     async def reply(self, request: ModelRequest) -> DriverReply:
         """Ask for a decision and read it strictly. Raises ModelError for one that is not of the form."""
-        decision = self._decider.decide(request)
+        # Copies of the offers, as the catalogue that calls are judged by holds the originals.
+        decision = self._decider.decide(replace(request, tools=deepcopy(request.tools)))
         return read_decision(await decision if inspect.isawaitable(decision) else decision)
 
     async def end_run(self, run_id: str) -> None:

@@ -3,6 +3,7 @@
 The core is told what it decides by: digests, short excerpts, counts. Texts stay in the transcript.
 """
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from kernel.core.codec import from_json
 from kernel.core.history import ProtocolViolation
 from kernel.drivers import Driver, DriverReply, ModelRequest
 from kernel.drivers.decisions import MOST, check_declared, check_shape, token_count
+from kernel.drivers.outcomes import words_of
 from kernel.edge.clean_text import clean
 from kernel.edge.histories import Histories, History
 from kernel.edge.preparation import safe
@@ -89,15 +91,21 @@ async def call_model(
 
 
 async def _ask(driver: Driver, request: ModelRequest) -> DriverReply:
-    """Ask the driver. Raises ModelError, also for what a driver raises that is none, and for what is no reply."""
+    """Ask the driver. Raises ModelError, also for what a driver raises that is none, and for what is no reply.
+
+    A cancellation that nobody asked for is the driver's own making.
+    """
     try:
         reply = await driver.reply(request)
         check_shape(reply)
         return reply
-    except (ModelError, ProtocolViolation):
+    except (ModelError, ProtocolViolation, KeyboardInterrupt, GeneratorExit):
         raise
-    except Exception as error:  # noqa: BLE001 - a driver is anybody's code, and its defect ends its run alone
-        raise ModelError("driver_failed", f"{type(error).__name__}: {error}") from None
+    except BaseException as error:  # noqa: BLE001 - a driver is anybody's code, and its defect ends its run alone
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        raise ModelError("driver_failed", f"{type(error).__name__}: {words_of(error)}") from None
 
 
 def _without_labels(reply: DriverReply, catalogue: Catalogue) -> DriverReply:

@@ -19,6 +19,7 @@ from kernel.core.delegation import child_spec
 from kernel.drivers import DriverReply, Escalation, ModelRequest
 from kernel.drivers.escalation import read_reason, units
 from kernel.drivers.mcp_harness import CommandHarness, McpHarnessRuntime
+from kernel.drivers.outside import DecidingDriver
 from kernel.drivers.plugin import Runtime, RuntimeDriver, Turn
 from kernel.edge.transcript import message_from_json, message_to_json
 from kernel.messages import Conversation, Limits, Member, Message, RunResult, RunSpec, ToolCall
@@ -120,6 +121,45 @@ async def test_metadata_of_any_size_leaves_the_edge_small() -> None:
     assert end["metadata"] == {"left_out": f"3000011 characters; the limit is {METADATA_LIMIT}"}
     entry = await run.edges.store.entry(SPEC.run_id, 2)
     assert entry is not None and len(entry.outcome) < METADATA_LIMIT
+
+
+class Unspeakable(BaseException):
+    """What a driver may raise; it cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError(TOKEN)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), Unspeakable(), BaseException(TOKEN), SystemExit(1)])
+async def test_whatever_a_driver_raises_fails_its_run_and_nothing_else(error: BaseException) -> None:
+    """A cancellation that nobody asked for is the driver's own, and no caller of the run sees an exception."""
+
+    class Raising(ScriptedModel):
+        async def reply(self, request: ModelRequest) -> DriverReply:
+            self.requests.append(request.messages)
+            raise error
+
+    edges = MemoryEdges(Raising(), {"shell": works()})
+    result = await LocalRun(edges, clock_ns=edges.clock).run(SPEC)
+    assert [data["code"] for data in edges.data_of("turn.failed")] == ["driver_failed"]
+    assert (result.status, len(edges.model.requests)) == ("failed", 1)
+    assert TOKEN not in json.dumps(edges.wire)
+
+
+async def test_what_a_decider_changes_in_its_offers_is_its_own() -> None:
+    """The catalogue by which calls are judged holds other objects."""
+
+    class Changing:
+        async def decide(self, request: ModelRequest) -> object:
+            schema = request.tools[0].schema
+            assert isinstance(schema, dict)
+            schema["required"] = ["never"]
+            done = {"type": "complete", "output": "done"}
+            return done if request.turn > 1 else tool_call("shell", n=1)
+
+    edges = MemoryEdges(DecidingDriver(Changing()), {"shell": works()})  # type: ignore[arg-type]
+    result = await LocalRun(edges, clock_ns=edges.clock).run(SPEC)
+    assert (result.status, edges.executed) == ("completed", [("shell", {"n": 1})])
 
 
 # ---- asks
