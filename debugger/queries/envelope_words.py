@@ -68,7 +68,8 @@ def cut_words(group: Group) -> Words:
     prefix, heard = one_line(said(event.data, "prefix")), said(event.data, "heard")
     title = Piece("The answer before was cut" if event.type == "answer.cut" else "Answer heard", "b")
     if prefix:
-        return Words((title, Piece("after" if event.type == "answer.cut" else "up to", "soft keep"), Piece(f"“{prefix}”")))
+        place = Piece("after" if event.type == "answer.cut" else "up to", "soft keep")
+        return Words((title, place, Piece(f"“{prefix}”")))
     return Words((title, Piece(HEARD.get(heard, one_line(heard.replace("_", " ")) or HEARD["unknown"]), "soft")))
 
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from debugger.demo import DEMO_FILES, PAUSED_MARK, Demo, read_demo_tasks
-from debugger.demo_conversation import tell
+from debugger.demo_conversation import add_records
 from debugger.kernel_client import Answer, RunAddress, answer, look
 from debugger.launching import LaunchError, Runtime, wait_for_run
 from ingest.models import Project, Run
@@ -148,7 +148,7 @@ def test_turns_that_are_none_are_named(tmp_path: Path, turns: str) -> None:
 def test_what_cannot_be_told_says_why(stack: RunningStack) -> None:
     """The command's own reason, and nothing of what was to be told."""
     with pytest.raises(LaunchError, match="talk could not be told: nothing was written: line 1: .*one key"):
-        tell(stack.database_url, "talk", [{"secret": "words"}], "")
+        add_records(stack.database_url, "talk", [{"secret": "words"}], "")
 
 
 @pytest.mark.stack
