@@ -18,7 +18,7 @@ NEEDED = (
     "second deliveries refused", "strays refused", "approval: nobody", "delegate failed", "model fails: never begun",
     "ended: escalated", "cancelled in the finale", "finale: tool_rounds", "finale: time", "finale: tokens",
     "finale: answered", "finale: no answer", "finale: receipts", "finale: calls dropped", "finale: model fails",
-    "failed at a limit: tool_rounds", "failed at a limit: time", "failed at a limit: tokens", "model fails: declared",
+    "failed at a limit: tool_rounds", "failed at a limit: time", "model fails: declared",
     "ask: alone", "ask: first", "ask: middle", "ask: last", "ask: while something waited", "ask: passed on",
     *(f"judged: {verdict}" for verdict in VERDICTS),
     *(f"cancelled while {phase}" for phase in PHASES),
