@@ -19,6 +19,7 @@ from kernel.edge.tool_call import REPLY_LIMIT, reply_text
 from kernel.messages import Message, PrepareRun, RunSpec, TimeReceipt, ToolFinished
 from kernel.runtime.local import LocalRun
 from kernel.testing import AGENT, MemoryEdges, MemoryObservation, MemoryTelemetry, ScriptedModel, call
+from kernel.tools.answered import ANSWERED
 from kernel.tools.brush_operations import OPERATIONS_LIMIT, SCHEMA, TEXT_LIMIT
 from kernel.tools.catalogue import Catalogue, ToolEntry, ToolResult, arguments_problem
 from kernel.tools.clock import DEFAULT_ZONE, read_clock, zone_named
@@ -497,6 +498,15 @@ async def test_t30_the_time_is_a_result_and_in_no_catalogue(tmp_path: Path) -> N
     before, after = edges.model.requests
     assert not any("2026" in message.text for message in before)
     assert [message.role for message in after if NOW in message.text] == ["tool"]
+
+
+async def test_the_clock_is_read_through_the_brush_alone(worker: Worker) -> None:
+    """No tool has the operation's name, and without the brush nothing in the catalogue speaks of it."""
+    assert "there is no tool" in (await worker.toolbox.prepare(RunSpec("r", "x", tools=(TIME["op"],)))).error
+    everything = tuple(name for name in (*worker.toolbox._local, *ANSWERED) if name != BRUSH)
+    found = await worker.toolbox.prepare(RunSpec("r", "x", tools=everything))
+    assert len(found.catalogue.tools) == len(everything)
+    assert TIME["op"] not in json.dumps([asdict(tool) for tool in found.catalogue.tools])
 
 
 async def test_the_rules_stand_in_the_system_message_where_the_brush_is_offered(tmp_path: Path) -> None:
