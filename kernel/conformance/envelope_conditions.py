@@ -97,12 +97,18 @@ ASKS: Final = (
     ),
     row(
         w.FORGED_ASK, "A forged ask fails the turn", "The run has no grant, and its driver declares an escalation.",
-        ENVELOPE, a.declarations, c.turn_failed("tool_unavailable", "envelope"), c.nobody_asked, e.never("write"),
+        ENVELOPE, a.declarations, c.turn_failed("tool_unavailable", "envelope"), c.nobody_asked,
+        e.closed_as("escalate", "run_failed"),
     ),
     row(
         w.ASK_UNREQUESTED, "An ask that was not requested fails the turn", "Granted, but not in this run's catalogue.",
         ENVELOPE, a.declarations, c.turn_failed("tool_unavailable", "envelope"), c.nobody_asked,
         c.not_offered("escalate"),
+    ),
+    row(
+        w.ASK_BLOCKED, "Policy may forbid asking", "Granted and requested, but blocked: it is not offered.",
+        ENVELOPE, a.calls_of("escalate"), c.not_offered("escalate"), c.refused("escalate", "tool_unavailable"),
+        c.nobody_asked, c.ended("completed"), c.executed("read"),
     ),
     row(
         w.ASK_OVER_BUDGET, "An ask needs no budget", "All calls of the budget are used when the ask is made.", ENVELOPE,

@@ -115,6 +115,16 @@ def one_failed_turn(record: Record) -> str:
     return "" if failed[0].get("code") and failed[0].get("source") else "the failed turn names no code or source"
 
 
+def closed_as(tool: str, code: str) -> Check:
+    """The pending call of the tool was closed with this code."""
+
+    def check(record: Record) -> str:
+        codes = [record.code(call_id) for call_id in record.calls(tool)]
+        return "" if codes == [code] else f"the pending call of {tool} is closed as {codes}, not {code}"
+
+    return check
+
+
 def step_told(tool: str, step: int | None, place: int = 0) -> Check:
     """The events of the call carry the step that was claimed for it, and none where none was."""
 

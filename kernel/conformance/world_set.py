@@ -123,6 +123,7 @@ ASK = world("ask", calls(call("read", "a")), calls(ask()), **MAY_ASK)
 ASK_FIRST = world("ask-first", calls(ask()), **MAY_ASK)
 ASK_UNGRANTED = world("ask-ungranted", calls(ask()), calls(call("read", "a")), own=(ESCALATE,))
 ASK_UNREQUESTED = decides("ask-unrequested", {"type": "escalate", "reason": REASON}, grants=("*", ESCALATE))
+ASK_BLOCKED = world("ask-blocked", calls(ask()), calls(call("read", "a")), blocked=(ESCALATE,), **MAY_ASK)
 ASK_OVER_BUDGET = world(
     "ask-over-budget", calls(call("read", "a")), calls(ask()), limits={"max_tool_calls": 1}, **MAY_ASK
 )

@@ -127,6 +127,7 @@ def run_by(run: type[LocalRun]) -> LocalColumn:
 
 RUNNERS: list[tuple[str, LocalColumn, str, str]] = [
     ("ignores policy", run_by(IgnoresPolicy), "blocked", "write ended as"),
+    ("lets an ask pass that policy blocks", run_by(IgnoresPolicy), "ask-blocked", "escalate was offered"),
     ("grants everything", run_by(GrantsAll), "not-granted", "write was offered"),
     ("grants the ask", run_by(GrantsAll), "forged-ask", "the run ended escalated"),
     ("opens a namespace", run_by(GrantsAll), "namespace-off", "listing was offered"),

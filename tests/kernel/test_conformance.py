@@ -67,7 +67,7 @@ def test_the_kernel_conforms(report: Report) -> None:
     told = [cell for cell in report.cells if cell.result not in ("pass", "pass (driver)", "not applicable")]
     assert told == []
     assert report.counts == {
-        "pass": 350,
+        "pass": 356,
         "pass (driver)": 79,
         "fail": 0,
         "not exercised": 0,
@@ -209,7 +209,7 @@ def test_the_report_as_text(report: Report) -> None:
     assert lines[0].split() == list(COLUMNS)
     assert [line.split()[0] for line in lines[1 : 1 + len(CONDITIONS)]] == [one.id for one in CONDITIONS]
     assert "  malformed / mcp: MCP carries arguments as an object: a malformed text cannot be sent" in lines
-    assert lines[-1] == f"350 pass, 79 pass (driver), 21 not applicable; worlds {set_hash(WORLDS)[:12]}"
+    assert lines[-1] == f"356 pass, 79 pass (driver), 21 not applicable; worlds {set_hash(WORLDS)[:12]}"
 
 
 async def test_the_command_prints_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
