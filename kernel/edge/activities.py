@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS: Final = 2.0
 ERROR_LIMIT: Final = 500  # code points
+END_SECONDS: Final = 10.0  # for a driver to let go of a run; the run's report waits for it
 
 T = TypeVar("T")
 _TERMINAL: Final = frozenset(TERMINAL_TYPES)
@@ -61,9 +62,10 @@ class Activities:
         telemetry: TelemetryClient,
         clock_ns: Callable[[], int] = time.time_ns,
         records: RecordStore | None = None,
+        end_seconds: float = END_SECONDS,
     ) -> None:
         """`drivers` are the agents a run may name; `clock_ns` returns Unix nanoseconds; conversations are kept in
-        `records`, without them in memory."""
+        `records`, without them in memory; a driver has `end_seconds` to let go of a run."""
         self._store = Histories(store)
         self._records = records or MemoryRecords()
         self._drivers = drivers
@@ -71,6 +73,7 @@ class Activities:
         self._observation = observation
         self._telemetry = telemetry
         self._clock_ns = clock_ns
+        self._end_seconds = end_seconds
 
     @activity.defn
     async def prepare_run(self, command: PrepareRun) -> RunPrepared:
@@ -144,12 +147,21 @@ class Activities:
             self._store.forget(command.run_id)
 
     async def _end_run(self, run_id: str) -> None:
-        """Let every driver go of a run; one that cannot keeps neither the others nor the report."""
-        for name, driver in self._drivers.items():
-            try:
-                await driver.end_run(run_id)
-            except Exception as error:  # noqa: BLE001 - a driver is anybody's code
-                logger.warning("the driver %s did not let go of a run: %s", name, type(error).__name__)
+        """Let every driver go of a run; one that cannot, or not in time, keeps neither the others nor the report."""
+        endings = [asyncio.create_task(_let_go(name, driver, run_id)) for name, driver in self._drivers.items()]
+        if endings:
+            await asyncio.wait(endings, timeout=self._end_seconds)
+        for ending in endings:
+            ending.cancel()
+
+
+async def _let_go(name: str, driver: Driver, run_id: str) -> None:
+    try:
+        await driver.end_run(run_id)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a driver is anybody's code
+        logger.warning("the driver %s did not let go of a run: %s", name, type(error).__name__)
 
 
 def _attempts_left() -> bool:

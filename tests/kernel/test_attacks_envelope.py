@@ -21,10 +21,11 @@ from kernel.drivers.escalation import read_reason, units
 from kernel.drivers.mcp_harness import CommandHarness, McpHarnessRuntime
 from kernel.drivers.outside import DecidingDriver
 from kernel.drivers.plugin import Runtime, RuntimeDriver, Turn
+from kernel.edge.activities import Activities
 from kernel.edge.transcript import message_from_json, message_to_json
 from kernel.messages import Conversation, Limits, Member, Message, RunResult, RunSpec, ToolCall
 from kernel.runtime.local import LocalRun
-from kernel.testing import MemoryEdges, ScriptedModel, call
+from kernel.testing import AGENT, MemoryEdges, MemoryObservation, MemoryTelemetry, ScriptedModel, call
 from tests.kernel.test_envelope import ASKING, limited, made, tool_call
 from tests.kernel.test_scenarios import SPEC, works
 
@@ -144,6 +145,29 @@ async def test_whatever_a_driver_raises_fails_its_run_and_nothing_else(error: Ba
     assert [data["code"] for data in edges.data_of("turn.failed")] == ["driver_failed"]
     assert (result.status, len(edges.model.requests)) == ("failed", 1)
     assert TOKEN not in json.dumps(edges.wire)
+
+
+@pytest.mark.parametrize("how", [asyncio.CancelledError(), SystemExit(1), None], ids=["cancelled", "exit", "hangs"])
+async def test_a_driver_that_does_not_let_go_of_a_run_keeps_no_report(how: BaseException | None) -> None:
+    """The terminal event is sent whatever becomes of what a driver holds, and other drivers are told, too."""
+    told: list[str] = []
+
+    class Holding(ScriptedModel):
+        async def end_run(self, run_id: str) -> None:
+            if how is not None:
+                raise how
+            await asyncio.Event().wait()
+
+    class Told(ScriptedModel):
+        async def end_run(self, run_id: str) -> None:
+            told.append(run_id)
+
+    edges = MemoryEdges(model := Holding("done"), {})
+    outward = MemoryObservation(edges), MemoryTelemetry(edges)
+    drivers = {AGENT: model, "other": Told()}
+    edges.activities = Activities(edges.store, drivers, edges.toolbox, *outward, edges.clock, end_seconds=0.01)
+    result = await LocalRun(edges, clock_ns=edges.clock).run(SPEC)
+    assert (result.status, edges.wire[-1]["type"], told) == ("completed", "run.completed", [SPEC.run_id])
 
 
 async def test_what_a_decider_changes_in_its_offers_is_its_own() -> None:
