@@ -1,5 +1,6 @@
 """Asks any OpenAI-compatible endpoint through the official client; retries belong to the runner, not to the client."""
 
+import json
 from typing import Any, Final
 
 import openai
@@ -63,19 +64,25 @@ def read_completion(completion: ChatCompletion) -> DriverReply:
     try:
         choice = completion.choices[0]
         message = choice.message
+        asked: Any = message.tool_calls or ()
         calls = tuple(
-            ToolCall(str(call.id or ""), str(call.function.name), str(call.function.arguments or "{}"))
-            for call in message.tool_calls or ()
-            if call.type == "function"
+            ToolCall(str(call.id or ""), str(call.function.name), _arguments(call.function.arguments))
+            for call in asked
+            if getattr(call, "function", None) is not None  # some endpoints leave out the type of a call
         )
-        text = message.content or message.refusal or ""
+        text = message.content or ""
         if not isinstance(text, str):
             raise TypeError("content is no text")
-        usage = completion.usage
-        input_tokens = token_count(usage.prompt_tokens) if usage else None
-        output_tokens = token_count(usage.completion_tokens) if usage else None
+        text = text if text.strip() else str(message.refusal or text)
+        input_tokens = token_count(getattr(completion.usage, "prompt_tokens", None))
+        output_tokens = token_count(getattr(completion.usage, "completion_tokens", None))
         return DriverReply(
             text, calls, str(completion.model or ""), input_tokens, output_tokens, str(choice.finish_reason or "")
         )
     except (AttributeError, IndexError, TypeError) as error:
         raise ModelError("model_invalid_answer", f"the model's answer is not of the chat form: {error}") from None
+
+
+def _arguments(given: object) -> str:
+    """Return the arguments of a call as JSON text; some endpoints give the object itself."""
+    return given or "{}" if isinstance(given, str) else json.dumps(given or {})

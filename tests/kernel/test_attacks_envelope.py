@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai.types.chat import ChatCompletion
 
 from kernel.core.bounds import METADATA_LIMIT
 from kernel.core.delegation import child_spec
 from kernel.drivers import DriverReply, Escalation, ModelRequest
 from kernel.drivers.escalation import read_reason, units
 from kernel.drivers.mcp_harness import CommandHarness, McpHarnessRuntime
+from kernel.drivers.openai_chat import read_completion
 from kernel.drivers.outside import DecidingDriver
 from kernel.drivers.plugin import Runtime, RuntimeDriver, Turn
 from kernel.edge.activities import Activities
@@ -184,6 +186,39 @@ async def test_what_a_decider_changes_in_its_offers_is_its_own() -> None:
     edges = MemoryEdges(DecidingDriver(Changing()), {"shell": works()})  # type: ignore[arg-type]
     result = await LocalRun(edges, clock_ns=edges.clock).run(SPEC)
     assert (result.status, edges.executed) == ("completed", [("shell", {"n": 1})])
+
+
+def completion(message: dict[str, Any], usage: Any = None) -> ChatCompletion:
+    """Return a provider's answer as the client reads it: unchecked."""
+    choice = {"index": 0, "finish_reason": "stop", "message": message}
+    return ChatCompletion.construct(choices=[choice], model="m", usage=usage)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        {"id": "c1", "function": {"name": "shell", "arguments": '{"n": 1}'}},
+        {"id": "c1", "type": None, "function": {"name": "shell", "arguments": '{"n": 1}'}},
+        {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": {"n": 1}}},
+    ],
+    ids=["no type", "null type", "arguments as an object"],
+)
+def test_a_call_of_an_odd_endpoint_is_a_call(one: dict[str, Any]) -> None:
+    """Dropped, it would let the words beside it pass for the answer of a run that has done nothing."""
+    reply = read_completion(completion({"content": "I look it up.", "tool_calls": [one]}))
+    assert reply.calls == (ToolCall("c1", "shell", '{"n": 1}'),)
+
+
+@pytest.mark.parametrize("usage", ["none", {}, {"prompt_tokens": -1, "completion_tokens": None}, None])
+def test_odd_counts_of_a_provider_cost_no_answer(usage: Any) -> None:
+    """What it said is there; what it used is estimated."""
+    reply = read_completion(completion({"content": "done"}, usage))
+    assert (reply.text, reply.input_tokens, reply.output_tokens) == ("done", None, None)
+
+
+def test_a_refusal_beside_empty_content_is_the_text() -> None:
+    """White space is no content."""
+    assert read_completion(completion({"content": " \n", "refusal": "I cannot."})).text == "I cannot."
 
 
 # ---- asks
