@@ -115,7 +115,7 @@ TOOL_STATUSES: Final[Words] = {
     "timed_out": "it was stopped at its time limit",
     "blocked": "policy did not let it run",
     "denied": "the envelope or a person refused it",
-    "cancelled": "the run was cancelled while it was pending",
+    "cancelled": "the run ended while it was pending",
 }
 
 RUN_STATUSES: Final[Words] = {

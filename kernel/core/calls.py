@@ -239,7 +239,7 @@ def happened_in(state: RunState) -> tuple[Happened, ...]:
     )
 
 
-def close_calls(step: Step, at_ns: int, stopped: str) -> None:
+def close_calls(step: Step, at_ns: int, stopped: str, code: str = "run_cancelled") -> None:
     """Answer the calls without a reply because the run is `stopped`: neutral about who did what and how far it came."""
     # A run that its envelope ends was between two calls: the next one was not started.
     running = next_call(step.state) if step.state.phase == "running" and not step.state.refused else None
@@ -250,8 +250,8 @@ def close_calls(step: Step, at_ns: int, stopped: str) -> None:
         how = "whether it took effect is not known" if started else "it was not started"
         detail = f"{stopped} while this call was pending; {how}"
         effect = "uncertain" if started else "none"
-        data = {"status": "cancelled", "code": "run_cancelled", "detail": detail, "effect": effect}
+        data = {"status": "cancelled", "code": code, "detail": detail, "effect": effect}
         if call.waiting and kind_of(step.state, call.seen.name) == "delegate" and not call.duplicate:
             report_end(step, at_ns, call, "cancelled")
         emit_outcome(step, at_ns, call, "tool.blocked", data)
-        reply(step, call, f"[{detail[0].upper()}{detail[1:]}.]", "refusal", "cancelled", "run_cancelled")
+        reply(step, call, f"[{detail[0].upper()}{detail[1:]}.]", "refusal", "cancelled", code)

@@ -242,7 +242,7 @@ def on_cancel(step: Step, observed: CancelRequested) -> None:
 
 
 def on_broken(step: Step, observed: RunBroken) -> None:
-    stop(step, observed.at_ns, "the run ended by a defect")
+    stop(step, observed.at_ns, "the run ended by a defect", "run_failed")
     error = cleaned(observed.error, REASON_LIMIT)
     end(step, observed.at_ns, "failed", error=error, reason="a defect of the runtime ended the run")
 

@@ -18,8 +18,11 @@ from kernel.messages import CloseTranscript, Finish, KeepAnswer
 ANSWER_LIMIT: Final = 4_096  # code points of the answer that travel in events and results
 
 
-def end(step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = "", **data: Any) -> None:
-    """End the run: what is left over is written, stopped and reported, then the one terminal event."""
+def end(
+    step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = "", whole: bool = False, **data: Any
+) -> None:
+    """End the run: what is left over is written, stopped and reported, then the one terminal event. The `whole` answer
+    stands in the transcript, as it always does in a run that completed."""
     if step.state.appends:
         close_transcript(step)
     stop_operations(step, at_ns)
@@ -31,7 +34,7 @@ def end(step: Step, at_ns: int, status: str, *, answer: str = "", reason: str = 
     step.flush()
     talk = step.state.spec.conversation
     if talk is not None and answer:
-        seq = step.state.assistant_seq if status == "completed" else None
+        seq = step.state.assistant_seq if whole or status == "completed" else None
         step.do(KeepAnswer(step.state.spec.run_id, talk, answer, seq))
     step.set(phase="finished", calls=())
     step.do(Finish(step.state.spec.run_id, status, answer, reason))
@@ -42,7 +45,7 @@ def close_transcript(step: Step) -> None:
     step.set(appends=())
 
 
-def stop(step: Step, at_ns: int, stopped: str) -> None:
+def stop(step: Step, at_ns: int, stopped: str, code: str = "run_cancelled") -> None:
     """Stop now. What is pending is closed first: the request and the searches in the record, the calls by a reply."""
     if step.state.phase == "calling":
         # A reply of the model may stand in the transcript already, with calls that nobody is going to execute.
@@ -50,7 +53,7 @@ def stop(step: Step, at_ns: int, stopped: str) -> None:
         # The request's own number, so that none is missing: whether it was sent is not known.
         data = {"error": f"{stopped} while the model was asked", "error_class": "cancelled"}
         step.emit("model.failed", at_ns, data, number=step.state.request_number)
-    close_calls(step, at_ns, stopped)
+    close_calls(step, at_ns, stopped, code)
     for asked in step.state.asked:
         data = {"trigger": asked.candidate.trigger, "result": "error", "error": stopped}
         ids = {**event_ids(step.state, asked.candidate), "caused_by": asked.event_id}
@@ -60,7 +63,7 @@ def stop(step: Step, at_ns: int, stopped: str) -> None:
 
 def fail(step: Step, at_ns: int, code: str, error: str, caused_by: str | None = None, source: str = "runtime") -> None:
     """End the run as failed: what runs is stopped, what waits is answered; `source` says who found it so."""
-    close_calls(step, at_ns, "the run failed")
+    close_calls(step, at_ns, "the run failed", "run_failed")
     step.emit("turn.failed", at_ns, {"code": code, "source": source, "error": error}, caused_by=caused_by)
     end(step, at_ns, "failed", error=error, reason=code)
 
@@ -81,5 +84,6 @@ def end_at_limit(step: Step, at_ns: int, text: str = "", n_dropped: int = 0) -> 
     """End the run after its last request: with what the model said, or with a fixed text that lists the results."""
     limit = step.state.limit
     step.emit("turn.completed", at_ns, {"n_calls": 0})
-    answer = final_answer(step.state, limit, clip(text, ANSWER_LIMIT), n_dropped)
-    end(step, at_ns, "limit_reached", answer=answer, reason=limit_words(step.state, limit), limit=limit)
+    said, reason = clip(text, ANSWER_LIMIT), limit_words(step.state, limit)
+    answer = final_answer(step.state, limit, said, n_dropped)
+    end(step, at_ns, "limit_reached", answer=answer, reason=reason, whole=answer == said, limit=limit)

@@ -21,8 +21,8 @@ def offers_escalation(state: RunState) -> bool:
 
 
 def is_ask(state: RunState, call: Call) -> bool:
-    """Tell whether the run ends in this call; the first ask counts, and policy may forbid asking."""
-    return bool(call.seen.escalates) and not state.escalation and call.seen.name not in state.spec.blocked_tools
+    """Tell whether the run ends in this call; the first ask counts."""
+    return bool(call.seen.escalates) and not state.escalation
 
 
 def escalate(step: Step, at_ns: int, call: Call) -> None:

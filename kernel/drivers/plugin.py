@@ -204,6 +204,8 @@ class _Session:
     async def reply(self, request: ModelRequest) -> DriverReply:
         async with self._asking:
             asked = (request.turn, request.finale)
+            if self._said is not None and request.turn < self._said[0]:
+                lost("the run has gone on since this request was made")
             if asked != self._said:
                 if self._line.over:
                     lost("the runtime ended its turn before this request")
@@ -262,9 +264,6 @@ class _Session:
     async def end(self) -> None:
         """Let nothing through any more, and stop the task; one that does not stop is left to itself."""
         self._line.drain()
-        await self._stop()
-
-    async def _stop(self) -> None:
         if self._task.done():
             return
         self._task.cancel()

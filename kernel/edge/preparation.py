@@ -40,6 +40,7 @@ async def prepare(
         problem = spec_problem(spec)
         tools = PreparedTools(Catalogue(()), error=problem) if problem else await toolbox.prepare(spec)
         catalogue = tools.catalogue.allowed(spec.grants, spec.namespaces_off).asking(spec.approval_tools)
+        catalogue = catalogue.without_ask(spec.blocked_tools)
         rules = f"{spec.rules}\n\n{TIME_RULES}" if catalogue.find(BRUSH) else spec.rules
         request, error = await _begin(records, replace(spec, rules=rules), clock_ns, tools.error)
         if spec.conversation is not None:

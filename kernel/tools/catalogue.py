@@ -63,6 +63,12 @@ class Catalogue:
         kept = [tool for tool in self.tools if tool.namespace not in namespaces_off and is_granted(tool, grants)]
         return replace(self, tools=tuple(kept))
 
+    def without_ask(self, blocked: Sequence[str]) -> "Catalogue":
+        """Return the catalogue without an affordance to escalate that policy blocks: whoever is offered it ends the run
+        with it, and there would be nobody left to be refused."""
+        kept = [tool for tool in self.tools if tool.kind != "escalate" or tool.name not in blocked]
+        return replace(self, tools=tuple(kept))
+
     def server(self, key: str) -> McpServer | None:
         return next((server for server in self.servers if server.key == key), None)
 

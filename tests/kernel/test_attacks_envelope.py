@@ -17,13 +17,14 @@ from openai.types.chat import ChatCompletion
 
 from kernel.core.bounds import METADATA_LIMIT
 from kernel.core.delegation import child_spec
-from kernel.drivers import DriverReply, Escalation, ModelRequest
+from kernel.drivers import DriverReply, Escalation, ModelRequest, ToolOffer
 from kernel.drivers.escalation import read_reason, units
 from kernel.drivers.mcp_harness import CommandHarness, McpHarnessRuntime
 from kernel.drivers.openai_chat import read_completion
 from kernel.drivers.outside import DecidingDriver
 from kernel.drivers.plugin import Runtime, RuntimeDriver, Turn
 from kernel.edge.activities import Activities
+from kernel.edge.retry import EnvelopeError
 from kernel.edge.transcript import message_from_json, message_to_json
 from kernel.messages import Conversation, Limits, Member, Message, RunResult, RunSpec, ToolCall
 from kernel.runtime.local import LocalRun
@@ -305,6 +306,28 @@ async def test_a_call_from_another_event_loop_is_told_so_at_once() -> None:
 
     edges, result = await served(Asking(other_loop))
     assert (result.status, result.answer, len(edges.executed)) == ("completed", "ok", 1)
+
+
+async def test_an_old_request_that_comes_late_disturbs_no_run() -> None:
+    """An attempt that was given up long ago is refused, and the turn goes on where it is."""
+
+    async def twice(turn: Turn) -> object:
+        for n in range(2):
+            await turn.invoke("shell", {"n": n})
+        return {"type": "complete", "output": "done"}
+
+    driver = RuntimeDriver(Asking(twice))
+    first = Message("system", "rules", "rules"), Message("user", "task", "task")
+    offers = (ToolOffer("shell", "", {}),)
+    opening = ModelRequest("r", 1, first, offers)
+    said = await driver.reply(opening)
+    grown = *first, Message("assistant", "", "model", said.calls), Message("tool", "fine", "tool", call_id="c1")
+    said = await driver.reply(ModelRequest("r", 2, grown, offers))
+    with pytest.raises(EnvelopeError, match="gone on"):
+        await driver.reply(opening)
+    grown = *grown, Message("assistant", "", "model", said.calls), Message("tool", "fine", "tool", call_id="c2")
+    assert (await driver.reply(ModelRequest("r", 3, grown, offers))).text == "done"
+    await driver.close()
 
 
 @pytest.mark.parametrize("background", ["sleep 300 &", "setsid sleep 300 & echo $! > left;"], ids=["group", "its own"])

@@ -124,7 +124,7 @@ def test_a_forged_ask_after_a_call_is_not_told_to_have_had_an_effect() -> None:
     run.see(ModelReplied(run.tick(), run.tick(), calls))
     run.finish("c1")
     (closed,) = [json.loads(event.data) for event in run.events if event.type == "tool.blocked"]
-    assert (closed["code"], closed["effect"]) == ("run_cancelled", "none")
+    assert (closed["code"], closed["effect"]) == ("run_failed", "none")
 
 
 @pytest.mark.parametrize("n", [2_000, 5_000])

@@ -255,9 +255,11 @@ async def test_a_forged_ask_fails_the_run_and_escalates_nothing() -> None:
 
 
 async def test_policy_may_forbid_to_ask() -> None:
-    """A blocked affordance is refused like any blocked tool, and the run goes on."""
-    run = await made(ask(), spec=replace(ASKING, blocked_tools=("escalate",)))
-    assert (run.refused, run.result.status) == (["policy_blocked"], "completed")
+    """A blocked affordance is not offered: its name is refused, and an ask all the same fails the run."""
+    spec = replace(ASKING, blocked_tools=("escalate",))
+    run = await made(tool_call("escalate", reason="x"), ask(), spec=spec)
+    assert (run.refused[0], run.failed) == ("tool_unavailable", [("tool_unavailable", "envelope")])
+    assert run.edges.data_of("run.escalated") == []
 
 
 async def test_a_forwarded_ask_fails_loudly() -> None:
