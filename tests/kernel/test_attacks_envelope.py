@@ -317,7 +317,7 @@ async def test_an_old_request_that_comes_late_disturbs_no_run() -> None:
         return {"type": "complete", "output": "done"}
 
     driver = RuntimeDriver(Asking(twice))
-    first = Message("system", "rules", "rules"), Message("user", "task", "task")
+    first: tuple[Message, ...] = Message("system", "rules", "rules"), Message("user", "task", "task")
     offers = (ToolOffer("shell", "", {}),)
     opening = ModelRequest("r", 1, first, offers)
     said = await driver.reply(opening)
