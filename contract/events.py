@@ -434,7 +434,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
     "answer.cut": _type(
         "The answer before this turn was not heard whole.",
         {
-            "prefix": may("str", "heard part"),
+            "prefix": may("str", "heard part, of a long one its end"),
             "heard": may("str", "prefix, nothing, no_answer or unknown"),
             "record_id": may("str", "the answer's record"),
         },

@@ -72,12 +72,19 @@ def end_in_ask(step: Step, at_ns: int) -> None:
     """End the run escalated; nothing resumes it."""
     state = step.state
     places = [call.seen.call_id for call in state.calls]
+    behind = len(places) - places.index(state.ask_call_id) - 1
     data: dict[str, Any] = {
         "reviewer": state.spec.reviewer,
         "call_id": state.ask_call_id,
-        "n_denied": len(places) - places.index(state.ask_call_id) - 1,
+        "n_denied": behind + _denied_elsewhere(state.metadata),
     }
     end(step, at_ns, "escalated", reason=state.escalation, **data)
+
+
+def _denied_elsewhere(metadata: str) -> int:
+    """Return how many calls a runtime says it denied itself after its ask: they reached nobody else."""
+    told = json.loads(metadata).get("n_denied") if metadata else None
+    return told if isinstance(told, int) and not isinstance(told, bool) and told > 0 else 0
 
 
 def end_at_limit(step: Step, at_ns: int, text: str = "", n_dropped: int = 0) -> None:

@@ -220,6 +220,13 @@ async def test_t53_reads_before_an_ask_are_answered_and_writes_after_it_closed()
     ]
 
 
+@pytest.mark.parametrize(("told", "n"), [(3, 4), (0, 1), (-1, 1), (True, 1), ("3", 1)])
+async def test_calls_a_runtime_denied_itself_are_counted(told: Any, n: int) -> None:
+    """Behind a bridge they reach nobody else: the run's end counts them with those that stood in the reply."""
+    run = await made([{**ask(), "metadata": {"n_denied": told}}, tool_call("shell")], spec=ASKING)
+    assert run.edges.data_of("run.escalated")[0]["n_denied"] == n
+
+
 async def test_t54_the_first_ask_wins() -> None:
     """T54: its reason counts; the second is a call after the ask."""
     run = await made([ask("first"), ask("second")], spec=ASKING)
