@@ -27,6 +27,7 @@ from kernel.edge.transcript import PostgresTranscript
 from kernel.runtime.config import ConfigError, TemporalConfig, WorkerConfig, worker_config
 from kernel.runtime.delivery import Delivery
 from kernel.runtime.leaving import leave
+from kernel.runtime.logs import log_cleanly
 from kernel.runtime.operation import Operation
 from kernel.runtime.workflow import AgentRun
 from kernel.tools.mcp_servers import McpLimits, McpSessions
@@ -149,7 +150,7 @@ async def _close(drivers: Mapping[str, Driver]) -> None:
 
 async def main() -> int:
     """Run the worker and return its exit code: 0 after a clean stop, 2 when it could not start."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_cleanly()
     for name in ("httpx", "httpx2"):
         logging.getLogger(name).setLevel(logging.WARNING)
     stop = asyncio.Event()

@@ -5,6 +5,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,6 +29,7 @@ from kernel.edge.retry import EnvelopeError
 from kernel.edge.transcript import message_from_json, message_to_json
 from kernel.messages import Conversation, Limits, Member, Message, RunResult, RunSpec, ToolCall
 from kernel.runtime.local import LocalRun
+from kernel.runtime.logs import FORM, CleanFormatter
 from kernel.testing import AGENT, MemoryEdges, MemoryObservation, MemoryTelemetry, ScriptedModel, call
 from tests.kernel.test_envelope import ASKING, limited, made, tool_call
 from tests.kernel.test_scenarios import SPEC, works
@@ -306,6 +308,18 @@ async def test_a_call_from_another_event_loop_is_told_so_at_once() -> None:
 
     edges, result = await served(Asking(other_loop))
     assert (result.status, result.answer, len(edges.executed)) == ("completed", "ok", 1)
+
+
+def test_no_secret_stands_in_the_workers_log() -> None:
+    """Neither in words, nor in the traceback of what somebody's task raised and nobody looked at."""
+    try:
+        raise ValueError(TOKEN)
+    except ValueError as error:
+        raised = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("asyncio", logging.ERROR, __file__, 1, "a task with %s", (TOKEN,), raised)
+    line = CleanFormatter(FORM).format(record)
+    assert TOKEN not in line
+    assert line.count("[REDACTED:github_token]") == 2 and "Traceback" in line
 
 
 async def test_an_old_request_that_comes_late_disturbs_no_run() -> None:
