@@ -46,4 +46,37 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('project', 'run_id'), name='escalation_decided_once')],
             },
         ),
+        migrations.CreateModel(
+            name='StoredTimeline',
+            fields=[
+                ('pk', models.CompositePrimaryKey('project_id', 'run_id', blank=True, editable=False, primary_key=True, serialize=False)),
+                ('run_id', models.TextField()),
+                ('version', models.CharField(default='', help_text='empty: wanted, not made yet', max_length=40)),
+                ('arrival', models.BigIntegerField(default=0)),
+                ('folded_at', models.DateTimeField(help_text='that of the chain it was made with', null=True)),
+                ('n_rows', models.IntegerField(default=0)),
+                ('head', models.TextField(default='', help_text='JSON of queries/stored_form.py')),
+                ('places', django.contrib.postgres.fields.ArrayField(base_field=models.IntegerField(), default=list, size=None)),
+                ('failed', django.contrib.postgres.fields.ArrayField(base_field=models.IntegerField(), default=list, size=None)),
+                ('activations', django.contrib.postgres.fields.ArrayField(base_field=models.IntegerField(), default=list, size=None)),
+                ('model', django.contrib.postgres.fields.ArrayField(base_field=models.IntegerField(), default=list, size=None)),
+                ('tools', django.contrib.postgres.fields.ArrayField(base_field=models.IntegerField(), default=list, size=None)),
+                ('project', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='TimelineRow',
+            fields=[
+                ('pk', models.CompositePrimaryKey('project_id', 'run_id', 'ordinal', blank=True, editable=False, primary_key=True, serialize=False)),
+                ('run_id', models.TextField()),
+                ('ordinal', models.IntegerField(help_text='0-based')),
+                ('activation_id', models.TextField(default='')),
+                ('row', models.TextField(help_text='JSON of queries/stored_form.py')),
+                ('search', models.TextField(help_text='what the filter by text looks at, case folded')),
+                ('project', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
+            ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('activation_id', ''), _negated=True), fields=['project', 'run_id', 'activation_id'], name='timelinerow_activation')],
+            },
+        ),
     ]
