@@ -44,6 +44,8 @@ class CandidateLine:
     stages: tuple[Stage, ...]
     happened: tuple[Piece, ...]
     is_held: bool
+    is_dropped: bool
+    times: tuple[str, ...]
 
     @property
     def is_item(self) -> bool:
@@ -71,7 +73,22 @@ def describe_candidate(candidate: Candidate, rows: Mapping[str, Row], origin_ns:
         stages=_stages(candidate, origin_ns),
         happened=_happened(candidate, rows),
         is_held=candidate.offered_ns is None and bool(candidate.hold_reason),
+        is_dropped=candidate.dropped_ns is not None and candidate.injected_ns is None,
+        times=_times(candidate, origin_ns),
     )
+
+
+def _times(candidate: Candidate, origin: int) -> tuple[str, ...]:
+    """Return when each stage was reached, in the order of the chain."""
+    stamps = (
+        ("offered", candidate.offered_ns),
+        ("selected", candidate.selected_ns),
+        ("dropped", candidate.dropped_ns),
+        ("injected", candidate.injected_ns),
+        ("used", candidate.used_ns),
+        ("judged not acted on", candidate.ignored_ns),
+    )
+    return tuple(f"{name} {(stamp - origin) / NS:+,.2f} s" for name, stamp in stamps if stamp is not None)
 
 
 def _stages(candidate: Candidate, origin: int) -> tuple[Stage, ...]:

@@ -9,6 +9,7 @@ from ingest.messages import RebuiltRequest
 
 NEIGHBOURS: Final = 2  # messages shown on either side of the block
 GIST: Final = 160
+BEFORE: Final = 20  # messages ahead of the block when its request is opened at it
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,16 @@ class Placement:
     n_messages: int
     block: str
     warning: str
+
+    @property
+    def number(self) -> int:
+        """The 1-based place of the block, as the request's page counts."""
+        return self.position + 1
+
+    @property
+    def window_start(self) -> int:
+        """Where the request's page begins so that the block is on it, with what stood before it."""
+        return max(0, self.position - BEFORE)
 
 
 def place_block(request: RebuiltRequest, position: int, block: str) -> Placement:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from contract import stages
 from debugger.queries.candidates import CandidateLine, describe_candidate
+from debugger.queries.missed_hints import Missed, what_followed
 from debugger.queries.pieces import Piece, counted, diagnostic_gist, one_line, plural, said
 from debugger.queries.rows import NS, Row
 from debugger.queries.timeline import Timeline
@@ -52,6 +53,13 @@ class Why:
     held: tuple[CandidateLine, ...]
     later: tuple[LaterCall, ...]
     verdict: str
+    missed: Missed | None
+
+    @property
+    def around_ms(self) -> float | None:
+        """What was waited for beside the search itself; None where one of the two is not known."""
+        waited, searched = self.activation.duration_ms, self.activation.search_ms
+        return waited - searched if waited is not None and searched is not None and waited >= searched else None
 
     @property
     def is_foreign(self) -> bool:
@@ -98,6 +106,7 @@ def explain(
         held=tuple(line for line in lines if line.is_held),
         later=tuple(_later(call, activation, rows) for call in activation.later_calls if isinstance(call, dict)),
         verdict=_verdict(activation),
+        missed=what_followed(activation, candidates, events, rows),
     )
 
 
@@ -209,7 +218,7 @@ def _source_text(source: JournalEvent | None) -> str:
 
 def _situation(activation: Activation, source: JournalEvent | None) -> tuple[str, ...]:
     error_class = said(source.data, "error_class") if source else ""
-    parts = (activation.mcp_server, activation.tool, error_class, activation.fingerprint)
+    parts = (activation.mcp_server, activation.tool, error_class)
     return tuple(one_line(part, 300) for part in parts if part)
 
 

@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from debugger.views import (
+    chain,
     conformance,
     driving,
     escalations,
@@ -37,6 +38,7 @@ urlpatterns: list[URLPattern] = [
     path("<slug:project>/runs/rows/latest/", run_list.run_list_rows, name="run-list-rows"),
     path("<slug:project>/runs/<id:run_id>/", run_detail.run_detail, name="run-detail"),
     path("<slug:project>/runs/<id:run_id>/rows/", run_detail.run_rows, name="run-rows"),
+    path("<slug:project>/runs/<id:run_id>/chain/", chain.chain, name="run-chain"),
     path("<slug:project>/runs/<id:run_id>/waiting/", driving.waiting, name="run-waiting"),
     path("<slug:project>/runs/<id:run_id>/waiting/answer/", driving.answer_ask, name="run-answer"),
     path("<slug:project>/runs/<id:run_id>/cancel/", driving.cancel, name="run-cancel"),

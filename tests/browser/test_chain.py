@@ -1,0 +1,74 @@
+"""The chain of a run in a real browser: from the run list to what would have helped, by mouse and by keyboard."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import SCREENSHOTS, Visitor
+from tests.browser.test_inspector import NAMELESS, REPEATED_IDS
+from tests.factories import send, typical_run
+
+pytestmark = pytest.mark.browser
+
+RECENT = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=2)
+TASK = "Release the parser package"
+
+
+def test_from_the_list_to_what_a_dropped_hint_would_have_changed(visitor: Visitor) -> None:
+    """Four clicks, by the picture or by the timeline: run, chain, the box of dropped hints, what followed."""
+    send(visitor.project, typical_run("r-42"))
+    page = visitor.open("/alpha/runs/")
+    page.get_by_role("link", name=TASK).click()
+    page.get_by_role("link", name="chain", exact=True).click()
+    expect(page).to_have_url(re.compile(r"/runs/r-42/chain/$"))
+    page.get_by_role("link", name="Delivery: dropped: activation tokens, 1 hint.").click()
+    expect(page.locator("#lines")).to_contain_text("needed 212 tokens, 188 left of 400")
+    expect(page.locator("#lines li")).to_have_count(1)
+    page.get_by_role("link", name="would it have helped?").click()
+    helped = page.locator("#would-help")
+    expect(helped).to_be_in_viewport()
+    expect(helped).to_contain_text("k-20")
+    expect(page.locator("#why")).to_contain_text("needed 212 tokens, 188 left of 400")
+
+    page.goto("/alpha/runs/")
+    page.get_by_role("link", name=TASK).click()
+    page.get_by_role("link", name="Activation").filter(has_text="tool.failed").first.click()
+    page.locator("#why").get_by_role("link", name="would it have helped?").first.click()
+    expect(helped).to_be_in_viewport()
+
+
+def test_a_chain_is_walked_by_keyboard(visitor: Visitor) -> None:
+    """Each box is reached by Tab and opened by Enter; the list below by j."""
+    send(visitor.project, typical_run("r-42"))
+    page = visitor.open("/alpha/runs/r-42/chain/")
+    page.locator("svg.chain a").first.focus()
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('svg.chain') !== null")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"\?node=.+#lines$"))
+    expect(page.locator("svg.chain a[aria-current]")).to_have_count(1)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator("#why")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_chain_fits_its_screen(visitor: Visitor, width: int, theme: str) -> None:
+    """Nothing scrolls sideways; a narrow screen has the table and no picture. Pictures are kept to look at."""
+    send(visitor.project, typical_run("r-42", RECENT))
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    options = {"viewport": {"width": width, "height": 900}, "color_scheme": theme}
+    page = visitor.open("/alpha/runs/r-42/chain/", **options)
+    for name, path in (("chain", "chain/"), ("chain-why", "activations/r-42:a1/")):
+        page.goto(f"/alpha/runs/r-42/{path}")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert page.evaluate(NAMELESS) == []
+        assert page.evaluate(REPEATED_IDS) == []
+        page.screenshot(path=SCREENSHOTS / f"{name}-{width}-{theme}.png", full_page=True)
+    page.goto("/alpha/runs/r-42/chain/")
+    assert page.locator("svg.chain").is_visible() == (width > 680)
+    expect(page.locator(".chain-table")).to_be_visible()
