@@ -108,7 +108,7 @@ class RunAddress:
 
 def look(runtime: Runtime, run: RunAddress) -> Waiting:
     """Return what the run waits for. Raises NotDrivenHere, RunEnded or NoAnswer."""
-    return _ask_temporal(runtime, lambda client: _look(client, run))
+    return ask_temporal(runtime, lambda client: _look(client, run))
 
 
 def answer(runtime: Runtime, run: RunAddress, ask_key: str, given: Answer) -> None:
@@ -116,12 +116,12 @@ def answer(runtime: Runtime, run: RunAddress, ask_key: str, given: Answer) -> No
 
     Raises NotDrivenHere, RunEnded, NotWaiting, or NoAnswer, after which the answer may still arrive.
     """
-    _ask_temporal(runtime, lambda client: _answer(client, run, ask_key, given))
+    ask_temporal(runtime, lambda client: _answer(client, run, ask_key, given))
 
 
 def cancel(runtime: Runtime, run: RunAddress, reason: str) -> None:
     """Ask the run to stop; asking again changes nothing. Raises NotDrivenHere, RunEnded or NoAnswer."""
-    _ask_temporal(runtime, lambda client: _cancel(client, run, reason))
+    ask_temporal(runtime, lambda client: _cancel(client, run, reason))
 
 
 def read_asks(status: Mapping[str, Any]) -> tuple[Ask, ...]:
@@ -155,7 +155,8 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join((lengths, *parts)).encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def _ask_temporal(runtime: Runtime, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+def ask_temporal(runtime: Runtime, work: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+    """Do `work` with a client within the bounds of a web request. Raises NoAnswer, and what `work` raises."""
     if not _places.acquire(timeout=LOOK_SECONDS / 2):
         raise NoAnswer("Too many people are asking for runs at once")
     try:
@@ -192,7 +193,7 @@ async def _waiting(handle: WorkflowHandle[Any, Any]) -> Waiting:
 
 
 async def _answer(client: Client, run: RunAddress, ask_key: str, given: Answer) -> None:
-    handle, is_running = await _find(client, run)
+    handle, is_running = await find_own(client, run)
     asks = (await _waiting(handle)).asks if is_running else ()
     ask = next((one for one in asks if one.key == ask_key and one.kind == given.kind), None)
     update_id = _digest(ask_key, given.kind, given.by, str(given.approved), given.text)
@@ -256,13 +257,13 @@ async def _cancel(client: Client, run: RunAddress, reason: str) -> None:
 
 async def _own_run(client: Client, run: RunAddress) -> WorkflowHandle[Any, Any]:
     """Return the handle of a run of this project that is under way. Raises NotDrivenHere or RunEnded."""
-    handle, is_running = await _find(client, run)
+    handle, is_running = await find_own(client, run)
     if not is_running:
         raise RunEnded("The run has ended")
     return handle
 
 
-async def _find(client: Client, run: RunAddress) -> tuple[WorkflowHandle[Any, Any], bool]:
+async def find_own(client: Client, run: RunAddress) -> tuple[WorkflowHandle[Any, Any], bool]:
     """Return the handle of the workflow that was started for this project, and whether it is under way.
 
     It is pinned to the workflow run that was checked: another one, after continue-as-new, waits for other things.

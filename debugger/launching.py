@@ -102,16 +102,19 @@ async def _find_run(runtime: Runtime, run_id: str) -> Started | None:
 
 
 async def _start_run(runtime: Runtime, spec: Mapping[str, object], project: str) -> str:
-    run_id = spec.get("run_id")
-    if not isinstance(run_id, str) or not run_id:
-        raise LaunchError("the spec names no run_id: give it a non-empty text")
-    client = await _connect(runtime)
+    _run_id(spec)
+    return await start_through(await _connect(runtime), runtime.task_queue, spec, project)
+
+
+async def start_through(client: Client, task_queue: str, spec: Mapping[str, object], project: str) -> str:
+    """Start one run through a client that is connected already, as `start_run` does."""
+    run_id = _run_id(spec)
     try:
         await client.start_workflow(
             WORKFLOW,
             {"spec": dict(spec), "state": ""},
             id=run_id,
-            task_queue=runtime.task_queue,
+            task_queue=task_queue,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             memo={PROJECT_MEMO: project} if project else None,
         )
@@ -119,6 +122,13 @@ async def _start_run(runtime: Runtime, spec: Mapping[str, object], project: str)
         await _refuse_foreign(client, run_id, project)
     except RPCError as error:
         raise LaunchError(f"Temporal refused run {run_id}: {error}") from error
+    return run_id
+
+
+def _run_id(spec: Mapping[str, object]) -> str:
+    run_id = spec.get("run_id")
+    if not isinstance(run_id, str) or not run_id:
+        raise LaunchError("the spec names no run_id: give it a non-empty text")
     return run_id
 
 

@@ -8,6 +8,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 
 from debugger.access import make_sign_in_link
+from debugger.embedded.stack import KERNEL_PROJECT
 from ingest.authentication import create_key, revoke_key
 from ingest.models import ApiKey, Membership, Project
 from ingest.projects import create_project
@@ -16,7 +17,7 @@ from knowledge.exchange.starter import starter_drafts
 from knowledge.items import import_items
 from knowledge.models import KnowledgeItem
 
-DEMO_SLUG = "demo"
+DEMO_SLUG = KERNEL_PROJECT
 DEMO_USER = "demo"
 KEY_NAME = "up"
 OUR_APPS = ("ingest", "knowledge", "debugger")

@@ -209,6 +209,14 @@ FOLD_SWEEP_SECONDS = env_int("FOLD_SWEEP_SECONDS", 10, 1)  # seconds between loo
 RETENTION_SECONDS = env_int("RETENTION_SECONDS", 3_600, 1)  # seconds between looks for days that are over
 DELETION_SECONDS = env_int("DELETION_SECONDS", 60, 1)  # seconds between looks for deletions to go on with
 
+# Starting runs from a page.
+_TOLD_DRIVERS = [one.partition("=")[0].strip() for one in env_str("KERNEL_DRIVERS").split(",")]
+if env_str("OPENAI_BASE_URL") or env_str("OPENAI_API_KEY"):
+    _TOLD_DRIVERS.insert(0, "openai_chat")
+_NAMED_DRIVERS = env_str("RUN_DRIVERS").split(",") if "RUN_DRIVERS" in os.environ else _TOLD_DRIVERS
+RUN_DRIVERS = [name.strip() for name in _NAMED_DRIVERS if name.strip()]  # of the kernel's worker, beside "scripted"
+RUN_PROJECT = env_str("RUN_PROJECT")  # slug of the project whose key the kernel's worker has; empty: not known here
+
 # Conformance.
 CONFORMANCE_REPORT = Path(env_str("CONFORMANCE_REPORT") or VAR_DIR / "conformance.json").resolve()  # its page
 

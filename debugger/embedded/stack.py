@@ -20,6 +20,7 @@ from debugger.embedded.temporal import await_temporal, start_temporal, temporal_
 
 SOURCE = Path(__file__).resolve().parent.parent.parent
 WEB_READY_SECONDS = 60.0
+KERNEL_PROJECT = "demo"  # slug of the project whose key the kernel's worker gets
 WEB_OPTIONS = (
     "--config=python:debugger.web_server",
     "--workers=2",
@@ -115,7 +116,7 @@ class Stack:
         """Return the environment of the Django processes. Raises RuntimeError before the services are started."""
         if self._addresses is None:
             raise RuntimeError("start_services comes first")
-        return self._environ | {
+        return {"RUN_PROJECT": KERNEL_PROJECT} | self._environ | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{self._environ.get('PATH', os.defpath)}",
             "PYTHONUNBUFFERED": "1",
             "DJANGO_SETTINGS_MODULE": "debugger.settings",

@@ -27,7 +27,7 @@ TEXT_LIMIT: Final = 200  # code points of the filter text
 @person_only
 @require_GET
 def run_detail(request: HtmxHttpRequest, project: str, run_id: str) -> HttpResponse:
-    """The page. `event` names the event whose row and panel are shown."""
+    """The page. `event` names the event whose row and panel are shown, `again` the run that this one does again."""
     loaded = load(get_run_for(request.user, project, run_id))
     shown = _shown(request)
     event_id = request.GET.get("event", "")
@@ -35,6 +35,8 @@ def run_detail(request: HtmxHttpRequest, project: str, run_id: str) -> HttpRespo
         shown = Shown(shown.show, shown.text, start_of_event(loaded.timeline, shown, event_id))
     context = {**_context(loaded, shown), **panel_of(loaded, event_id), "selected_event": event_id}
     context["may_act"] = may_act(request.user, loaded.run.project)
+    again = request.GET.get("again", "")[:TEXT_LIMIT]
+    context["again"] = again if again != loaded.run.registry.run_id else ""
     return render(request, "run_detail.html", context)
 
 

@@ -10,7 +10,7 @@ from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HttpResponseClientRefresh
 
 from contract import stages
-from debugger.access import get_project_for, person_only
+from debugger.access import get_project_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest, wants_fragment
 from debugger.queries.runs import (
     PAGE_PARAMETERS,
@@ -52,6 +52,7 @@ def run_list(request: HtmxHttpRequest, project: str) -> HttpResponse:
     }
     if wants_fragment(request):
         return render(request, "_run_table.html", context)
+    context["may_act"] = may_act(request.user, found)
     return render(request, "run_list.html", {**context, **_form(found, params)})
 
 

@@ -19,6 +19,7 @@ from debugger.views import (
     request,
     run_detail,
     run_list,
+    run_new,
     sign_in,
     why,
 )
@@ -36,7 +37,9 @@ urlpatterns: list[URLPattern] = [
     path("sign-out/", sign_in.sign_out, name="sign-out"),
     path("<slug:project>/runs/", run_list.run_list, name="run-list"),
     path("<slug:project>/runs/rows/latest/", run_list.run_list_rows, name="run-list-rows"),
+    path("<slug:project>/runs/new/start/", run_new.run_new, name="run-new"),
     path("<slug:project>/runs/<id:run_id>/", run_detail.run_detail, name="run-detail"),
+    path("<slug:project>/runs/<id:run_id>/started/", run_new.run_started, name="run-started"),
     path("<slug:project>/runs/<id:run_id>/rows/", run_detail.run_rows, name="run-rows"),
     path("<slug:project>/runs/<id:run_id>/chain/", chain.chain, name="run-chain"),
     path("<slug:project>/runs/<id:run_id>/waiting/", driving.waiting, name="run-waiting"),

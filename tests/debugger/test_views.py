@@ -49,6 +49,7 @@ def world() -> World:
 PAGES = {
     "run-list": ["alpha"],
     "run-list-rows": ["alpha"],
+    "run-new": ["alpha"],
     "run-detail": ["alpha", "r-42"],
     "run-rows": ["alpha", "r-42"],
     "why": ["alpha", "r-42", "r-42:a1"],
