@@ -217,14 +217,14 @@ def _nodes(lines: Iterable[Line]) -> tuple[Node, ...]:
             passing.setdefault(stop.key, []).append(line)
     nodes = [_node(stop, passing[key]) for key, stop in stops.items()]
     ends = {key: all(line.stops[-1].key == key for line in passing[key]) for key in stops}
-    ordered = sorted(
-        nodes,
-        key=lambda node: (
-            node.stop.column,
-            *((0, 0) if node.stop.column <= ACTIVATION else (ends[node.stop.key], -node.n)),
-        ),
-    )
-    return tuple(ordered)
+    triggers = {key: place for place, key in enumerate(stops) if stops[key].column == TRIGGER}
+
+    def place(node: Node) -> tuple[int, ...]:
+        if node.stop.column <= ACTIVATION:  # activations stand beside their trigger, in the order of the run
+            return node.stop.column, triggers[passing[node.stop.key][0].stops[TRIGGER].key]
+        return node.stop.column, ends[node.stop.key], -node.n
+
+    return tuple(sorted(nodes, key=place))
 
 
 def _node(stop: Stop, passing: Sequence[Line]) -> Node:

@@ -16,7 +16,7 @@ REST: Final = "rest:"  # key of the box that stands for what a column has no roo
 WIDTH, STEP, BOX = 1_240.0, 178.0, 10.0
 TOP, GAP, LINE = 34.0, 12.0, 30.0  # the heads, between boxes, two lines of text
 TALLEST, THICKEST, THINNEST = 320.0, 26.0, 1.5  # all lines, one line, anything
-LABEL: Final = 25  # code points that fit beside a box
+LABEL: Final = 26  # code points that fit beside a box
 
 
 @dataclass(frozen=True, slots=True)
