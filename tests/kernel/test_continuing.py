@@ -243,7 +243,7 @@ async def cancelled_at_start(address: str, number: int, seconds: float) -> tuple
             return None, False
         operation = run.client.get_workflow_handle(operation_workflow_id(spec.run_id, "op-3"))
         try:
-            async with asyncio.timeout(8):
+            async with asyncio.timeout(60):
                 while (status := (await operation.describe()).status) == WorkflowExecutionStatus.RUNNING:
                     await asyncio.sleep(0.05)
         except TimeoutError:
@@ -253,7 +253,8 @@ async def cancelled_at_start(address: str, number: int, seconds: float) -> tuple
 
 async def test_no_operation_outlives_a_run_that_is_cancelled_as_it_starts(temporal_address: str) -> None:
     """Cancelled about when an operation starts, the run leaves none behind that runs on for nobody."""
-    ended = await asyncio.gather(*(cancelled_at_start(temporal_address, n, n * 0.004) for n in range(16)))
+    moments = [*(n * 0.004 for n in range(14)), 0.5, 5]  # the last ones for a machine that is slow
+    ended = await asyncio.gather(*(cancelled_at_start(temporal_address, n, at) for n, at in enumerate(moments)))
     assert any(started for _, started in ended)
     assert WorkflowExecutionStatus.RUNNING not in [status for status, _ in ended]
 
