@@ -107,7 +107,12 @@ def loaded(n_events: int) -> tuple[Any, Any, Figures]:
 
 def finished(project_id: int) -> Figures:
     """Do what the queue's worker does after a fold; return what it took."""
-    return {}
+    from debugger.tasks import store_timeline  # noqa: PLC0415 - needs the settings
+
+    begun = time.perf_counter()
+    if not store_timeline(project_id, "long"):
+        raise RuntimeError("the timeline was not stored")
+    return {"store_s": round(time.perf_counter() - begun, 1)}
 
 
 def addresses(project: Any, n_events: int) -> Iterator[tuple[str, str]]:

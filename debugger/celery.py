@@ -1,4 +1,4 @@
-"""The Celery application: queue for folding runs and making vectors, and the beat schedule of the sweeps."""
+"""The Celery application: queue for folds, vectors and stored timelines, and the beat schedule of the sweeps."""
 
 import os
 
@@ -7,7 +7,7 @@ from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "debugger.settings")
 
-TASK_PACKAGES = ["ingest", "knowledge"]
+TASK_PACKAGES = ["ingest", "knowledge", "debugger"]
 
 app = Celery("temporality")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -20,6 +20,7 @@ app.conf.worker_hijack_root_logger = False  # the settings' handler removes secr
 app.conf.beat_schedule = {
     "sweep-unfolded": {"task": "knowledge.sweep_unfolded", "schedule": settings.FOLD_SWEEP_SECONDS},
     "make-vectors": {"task": "knowledge.embed_items", "schedule": settings.EMBED_SWEEP_SECONDS},
+    "store-timelines": {"task": "debugger.sweep_timelines", "schedule": settings.TIMELINE_SWEEP_SECONDS},
     "make-partitions": {"task": "ingest.make_partitions", "schedule": 3600.0},
     "apply-retention": {"task": "ingest.apply_retention", "schedule": settings.RETENTION_SECONDS},
     "finish-deletions": {"task": "ingest.finish_deletions", "schedule": settings.DELETION_SECONDS},

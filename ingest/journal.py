@@ -216,6 +216,17 @@ def read_events(
         return [_journal_event(row) for row in cursor.fetchall()]
 
 
+def read_named_events(project_id: int, run_day: date, run_id: str, event_ids: Iterable[str]) -> dict[str, JournalEvent]:
+    """Return those of the named events of a run that there are, by id; each is looked up by its key. One query."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {', '.join(READ_FIELDS)} FROM ingest_event "
+            "WHERE project_id = %s AND run_day = %s AND run_id = %s AND event_id = ANY(%s)",
+            [project_id, run_day, run_id, sorted(event_ids)],
+        )
+        return {event.event_id: event for event in map(_journal_event, cursor.fetchall())}
+
+
 def _journal_event(row: tuple[Any, ...]) -> JournalEvent:
     values = dict(zip(READ_FIELDS, row, strict=True))
     repairs = values["repairs"]  # Django leaves the jsonb of raw SQL as text

@@ -52,6 +52,8 @@ function step(by) {
   const here = rows.indexOf(document.activeElement);
   const open = rows.findIndex((row) => row.hasAttribute("aria-current"));
   const from = here >= 0 ? here : open;
+  const beyond = here >= 0 && $(here + by >= rows.length ? "#timeline .pager a[rel=next]" : here + by < 0 ? "#timeline .pager a[rel=prev]" : "no-pager");
+  if (beyond) { beyond.click(); return; }
   const next = rows[from < 0 ? 0 : Math.min(Math.max(from + by, 0), rows.length - 1)];
   next.focus();
   next.scrollIntoView({ block: "nearest" });
@@ -127,6 +129,22 @@ document.addEventListener("click", (event) => {
 function goTo(event, strip) {
   const box = $("svg", strip).getBoundingClientRect();
   const place = (1000 * (event.clientX - box.left)) / box.width;
+  if (goToWindow(strip, place)) return;
+  showPlace(place);
+}
+function goToWindow(strip, place) {
+  const starts = (strip.dataset.starts || "").split(" ").map(Number);
+  const filters = $("#filters");
+  if (starts.length < 2 || $("[name=q]", filters).value || $("[name=show]:checked", filters).value !== "all") return false;
+  const index = Math.max(starts.findLastIndex((start) => start <= place), 0);
+  const from = index * Number(strip.dataset.step);
+  if (from === Number($("#rows").dataset.from)) return false;
+  wantedPlace = place;
+  htmx.ajax("GET", `${strip.dataset.rows}?from=${from}`, { source: "#filters", target: "#timeline", swap: "innerHTML", values: {} });
+  return true;
+}
+let wantedPlace = null;
+function showPlace(place) {
   const row = all("#rows a.row[data-left]").find((one) => Number(one.dataset.left) >= place) || all("#rows a.row").pop();
   if (!row) return;
   row.scrollIntoView({ block: "center" });
@@ -175,9 +193,12 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   }
 });
 let focused = null;
+let paged = null; // the way the rows were turned, "prev" or "next"
 document.addEventListener("htmx:beforeSwap", (event) => {
   const row = document.activeElement && document.activeElement.closest("[data-row]");
   focused = row ? row.getAttribute("href") : null;
+  const turner = event.detail.requestConfig?.elt?.closest?.("#timeline .pager a");
+  paged = turner ? turner.rel : null;
   if (event.detail.target.id === "panel" && event.detail.xhr.status >= 400) toast("This could not be loaded");
 });
 document.addEventListener("htmx:afterSettle", (event) => {
@@ -185,7 +206,15 @@ document.addEventListener("htmx:afterSettle", (event) => {
   markOpen();
   drawView();
   if (event.detail.target.id === "panel") $("#panel").scrollTop = 0;
-  if (focused && (document.activeElement === document.body || document.activeElement === null)) {
+  if (event.detail.target.id === "timeline" && wantedPlace !== null) {
+    showPlace(wantedPlace);
+    wantedPlace = null;
+  } else if (event.detail.target.id === "timeline" && paged) {
+    const rows = all("#rows a.row");
+    const row = paged === "prev" ? rows[rows.length - 1] : rows[0];
+    if (row) { row.focus({ preventScroll: true }); row.scrollIntoView({ block: paged === "prev" ? "end" : "center" }); }
+    paged = null;
+  } else if (focused && (document.activeElement === document.body || document.activeElement === null)) {
     const row = all("[data-row]").find((one) => one.getAttribute("href") === focused);
     if (row) row.focus({ preventScroll: true });
   }

@@ -11,7 +11,7 @@ from debugger.access import GuardedRun
 from debugger.queries.pieces import plural
 from debugger.queries.rows import Row
 from debugger.queries.runs import moment
-from debugger.queries.timeline import Timeline
+from debugger.queries.timeline import WINDOW, Timeline
 from debugger.queries.words import STATE_OF_STATUS
 from ingest.journal import JournalEvent
 from knowledge.models import Activation
@@ -77,6 +77,20 @@ class RunHeader:
     warnings: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class HeaderFacts:
+    """What the head takes from all rows, events and activations of a run."""
+
+    n_turns: int
+    duration_ms: float
+    n_documents: int
+    segments: tuple[Segment, ...]
+    task: str
+    status: str
+    parent_run_id: str
+    team_root: str
+
+
 def build_header(
     run: GuardedRun,
     timeline: Timeline,
@@ -85,20 +99,41 @@ def build_header(
     now: datetime,
 ) -> RunHeader:
     """Return the head of a run. What the fold has not reached yet is taken from the events, or left open."""
-    summary, registry = run.summary, run.registry
+    return head_of(run, timeline, read_facts(run, timeline, events, activations), now)
+
+
+def read_facts(
+    run: GuardedRun, timeline: Timeline, events: Iterable[JournalEvent], activations: Sequence[Activation]
+) -> HeaderFacts:
+    """Return what the head takes from everything that is known of a run."""
     started = next((event for event in events if event.type == "run.started"), None)
     terminal = next((event for event in events if event.type in TERMINAL_TYPES), None)
+    named = run.summary or next((event for event in events if event.parent_run_id or event.team_root), None)
+    return HeaderFacts(
+        n_turns=len({row.turn for row in timeline.rows if row.turn is not None}),
+        duration_ms=_duration(timeline),
+        n_documents=sum(one.n_retrieved for one in activations if one.trigger == AGENT_SEARCH),
+        segments=_segments(_limit(run), activations),
+        task=str(started.data.get("task") or "") if started else "",
+        status=TERMINAL_TYPES[terminal.type] if terminal else "running",
+        parent_run_id=(named.parent_run_id if named else None) or "",
+        team_root=(named.team_root if named else None) or "",
+    )
+
+
+def head_of(run: GuardedRun, timeline: Timeline, facts: HeaderFacts, now: datetime) -> RunHeader:
+    """Return the head of a run from the facts of all its rows; those of `timeline` itself are not looked at."""
+    summary, registry = run.summary, run.registry
     told = timeline.foreign
     if summary is not None:
         status, task = summary.status, summary.task
     elif told is not None:
         status, task = told.status, told.task
     else:
-        status = TERMINAL_TYPES[terminal.type] if terminal else "running"
-        task = str(started.data.get("task") or "") if started else ""
-    parent, team_root = _family(run, events)
-    budget = _budget(run, activations)
-    turns = {row.turn for row in timeline.rows if row.turn is not None}
+        status, task = facts.status, facts.task
+    parent, root = facts.parent_run_id, facts.team_root  # a root that is the parent is named once
+    used, priming = (summary.hint_tokens, summary.priming_tokens) if summary else (0, 0)
+    budget = Budget(used, _limit(run), priming, facts.segments)
     return RunHeader(
         run_id=registry.run_id,
         task=task,
@@ -109,32 +144,24 @@ def build_header(
         agent=summary.agent if summary else "",
         model=summary.model if summary else "",
         started_at=moment(timeline.axis.start_ns) or registry.first_received_at,
-        duration_ms=_duration(timeline),
+        duration_ms=facts.duration_ms,
         is_running=status == "running",
-        n_turns=max(len(turns), summary.n_turns if summary else 0),
+        n_turns=max(facts.n_turns, summary.n_turns if summary else 0),
         n_failed=summary.n_tools_failed if summary else None,
         n_activations=summary.n_activations if summary else None,
         n_skipped=summary.n_skipped if summary else None,
         n_offered=summary.n_offered if summary else None,
         n_injected=summary.n_injected if summary else None,
         has_hints=told is None or bool(budget.limit or budget.used or (summary and summary.n_offered)),
-        n_documents=sum(one.n_retrieved for one in activations if one.trigger == AGENT_SEARCH),
+        n_documents=facts.n_documents,
         answer=summary.answer if summary else "",
         success=summary.success if summary else None,
         parent_run_id=parent,
-        team_root=team_root,
+        team_root=root if root not in (registry.run_id, parent) else "",
         budget=budget,
         as_of=summary.folded_at if summary else None,
         warnings=_warnings(run, timeline, now),
     )
-
-
-def _family(run: GuardedRun, events: Iterable[JournalEvent]) -> tuple[str, str]:
-    """Return (parent run, root of the team), each "" when there is none; a root that is the parent is named once."""
-    named = run.summary or next((event for event in events if event.parent_run_id or event.team_root), None)
-    parent = (named.parent_run_id if named else None) or ""
-    root = (named.team_root if named else None) or ""
-    return parent, root if root not in (run.registry.run_id, parent) else ""
 
 
 def _duration(timeline: Timeline) -> float:
@@ -143,10 +170,13 @@ def _duration(timeline: Timeline) -> float:
     return max(0, last - timeline.axis.start_ns) / 1e6
 
 
-def _budget(run: GuardedRun, activations: Iterable[Activation]) -> Budget:
-    summary = run.summary
-    limit = summary.limits.get("tokens_per_run") if summary else None
-    limit = limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None
+def _limit(run: GuardedRun) -> int | None:
+    limit = run.summary.limits.get("tokens_per_run") if run.summary else None
+    return limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None
+
+
+def _segments(limit: int | None, activations: Iterable[Activation]) -> tuple[Segment, ...]:
+    """Return the stretches of the meter that the blocks took, in order."""
     segments: list[Segment] = []
     left = 0.0
     for activation in activations:
@@ -156,8 +186,7 @@ def _budget(run: GuardedRun, activations: Iterable[Activation]) -> Budget:
         tone = "hint" if len(segments) % 2 == 0 else "hint-2"
         segments.append(Segment(round(left, 1), round(width, 1), tone, f"{activation.tokens:,} tokens"))
         left += width
-    used, priming = (summary.hint_tokens, summary.priming_tokens) if summary else (0, 0)
-    return Budget(used, limit, priming, tuple(segments))
+    return tuple(segments)
 
 
 def _warnings(run: GuardedRun, timeline: Timeline, now: datetime) -> tuple[str, ...]:
@@ -199,3 +228,12 @@ def strip_segments(rows: Iterable[Row]) -> tuple[Segment, ...]:
         if key not in seen or seen[key].width < width:
             seen[key] = Segment(min(left, 997.0), max(width, 3.0), row.state)
     return tuple(sorted(seen.values(), key=lambda segment: -segment.width))
+
+
+def window_starts(rows: Sequence[Row]) -> tuple[float, ...]:
+    """Return where on the axis each window of all rows begins, in thousandths: what a click on the strip leads by."""
+    starts: list[float] = []
+    for first in range(0, len(rows), WINDOW):
+        bars = (row.bar for row in rows[first : first + WINDOW])
+        starts.append(next((bar[0] for bar in bars if bar is not None), starts[-1] if starts else 0.0))
+    return tuple(starts)

@@ -28,8 +28,13 @@ def filter_rows(timeline: Timeline, show: str = "all", text: str = "") -> tuple[
     return tuple(
         row
         for row in timeline.rows
-        if passes(row, show) and all(word in f"{row.text} {' '.join(row.event_ids)}".casefold() for word in words)
+        if passes(row, show) and (not words or all(word in searched_text(row) for word in words))
     )
+
+
+def searched_text(row: Row) -> str:
+    """Return what a filter by text looks at, case folded: the row's sentence and its event ids."""
+    return f"{row.text} {' '.join(row.event_ids)}".casefold()
 
 
 def in_sections(rows: Sequence[Row], notes: Mapping[int, str]) -> tuple[Section, ...]:

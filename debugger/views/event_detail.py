@@ -11,8 +11,9 @@ from django.views.decorators.vary import vary_on_headers
 from debugger.access import get_run_for, person_only
 from debugger.htmx import HtmxHttpRequest, wants_fragment
 from debugger.queries.event_detail import messages_of, with_messages
-from debugger.queries.loading import load
+from debugger.queries.opening import open_run
 from debugger.views.panel import event_panel
+from ingest.journal import read_named_events
 from ingest.messages import load_messages
 
 
@@ -21,7 +22,7 @@ from ingest.messages import load_messages
 @vary_on_headers("HX-Request")
 def event_detail(request: HtmxHttpRequest, project: str, run_id: str, event_id: str) -> HttpResponse:
     """The page, for htmx the panel."""
-    loaded = load(get_run_for(request.user, project, run_id))
+    loaded = open_run(get_run_for(request.user, project, run_id)).about_event(event_id)
     if all(event.event_id != event_id for event in loaded.events):
         raise Http404("no such event")
     context = event_panel(loaded, event_id)
@@ -33,13 +34,13 @@ def event_detail(request: HtmxHttpRequest, project: str, run_id: str, event_id: 
 @require_GET
 def event_data(request: HtmxHttpRequest, project: str, run_id: str, event_id: str) -> HttpResponse:
     """One event's data, whole, with the messages it names, as a file: never shown by the browser as a page."""
-    loaded = load(get_run_for(request.user, project, run_id))
-    event = next((event for event in loaded.events if event.event_id == event_id), None)
+    run = get_run_for(request.user, project, run_id)
+    event = read_named_events(run.project.pk, run.registry.run_day, run_id, [event_id]).get(event_id)
     if event is None:
         raise Http404("no such event")
     name = get_valid_filename(f"{event_id[:80]}.json".replace("/", "_")) if event_id.strip("./ ") else "event.json"
     hashes = messages_of(event)
-    bodies = load_messages(loaded.run.project.pk, hashes) if hashes else {}
+    bodies = load_messages(run.project.pk, hashes) if hashes else {}
     text = json.dumps(with_messages(event.data, bodies), ensure_ascii=False, indent=2)
     return HttpResponse(
         text,

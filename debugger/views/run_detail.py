@@ -12,11 +12,10 @@ from django_htmx.http import HTMX_STOP_POLLING, trigger_client_event
 
 from debugger.access import GuardedRun, get_run_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest
-from debugger.queries.escalations import escalation_of
-from debugger.queries.live import Cursor, Shown, Window, changes_since, cut_window, start_of_event
-from debugger.queries.loading import Loaded, load
-from debugger.queries.run_header import build_header, strip_segments
-from debugger.queries.timeline import FILTERS
+from debugger.queries.live import Cursor, Shown
+from debugger.queries.opening import BuiltRun, open_run
+from debugger.queries.stored import StoredRun
+from debugger.queries.timeline import FILTERS, WINDOW
 from debugger.views.panel import panel_of
 
 NOTHING_NEW: Final = 204
@@ -28,15 +27,16 @@ TEXT_LIMIT: Final = 200  # code points of the filter text
 @require_GET
 def run_detail(request: HtmxHttpRequest, project: str, run_id: str) -> HttpResponse:
     """The page. `event` names the event whose row and panel are shown, `again` the run that this one does again."""
-    loaded = load(get_run_for(request.user, project, run_id))
+    opened = open_run(get_run_for(request.user, project, run_id))
     shown = _shown(request)
     event_id = request.GET.get("event", "")
     if event_id:
-        shown = Shown(shown.show, shown.text, start_of_event(loaded.timeline, shown, event_id))
-    context = {**_context(loaded, shown), **panel_of(loaded, event_id), "selected_event": event_id}
-    context["may_act"] = may_act(request.user, loaded.run.project)
+        shown = Shown(shown.show, shown.text, opened.start_of_event(shown, event_id))
+    panel = panel_of(opened.about_panel(event_id), event_id)
+    context = {**_context(opened, shown), **panel, "selected_event": event_id}
+    context["may_act"] = may_act(request.user, opened.run.project)
     again = request.GET.get("again", "")[:TEXT_LIMIT]
-    context["again"] = again if again != loaded.run.registry.run_id else ""
+    context["again"] = again if again != opened.run.registry.run_id else ""
     return render(request, "run_detail.html", context)
 
 
@@ -50,15 +50,15 @@ def run_rows(request: HtmxHttpRequest, project: str, run_id: str) -> HttpRespons
     run = get_run_for(request.user, project, run_id)
     shown = _shown(request)
     if "after" not in request.GET:
-        response = render(request, "_timeline.html", _context(load(run), shown))
+        response = render(request, "_timeline.html", _context(open_run(run), shown))
         response["HX-Replace-Url"] = _page_url(run, shown)
         return response
     cursor = Cursor(*(_number(request.GET.get(name, "")) for name in ("after", "folded", "axis")))
     if (run.registry.last_arrival, run.registry.folded_arrival) == (cursor.arrival, cursor.folded):
         return HttpResponse(status=NOTHING_NEW)
-    loaded = load(run)
-    context = _context(loaded, shown)
-    context["changes"] = changes_since(loaded.timeline, loaded.timeline_at(cursor.arrival), context["window"], cursor)
+    opened = open_run(run)
+    context = _context(opened, shown)
+    context["changes"] = opened.changes(context["window"], cursor)
     response = render(request, "_changes.html", context, status=200 if context["is_live"] else HTMX_STOP_POLLING)
     return response if context["is_live"] else trigger_client_event(response, ENDED)
 
@@ -83,19 +83,19 @@ def _number(raw: str) -> int:
     return int(raw) if raw.isascii() and raw.isdigit() and len(raw) <= 18 else 0  # noqa: PLR2004
 
 
-def _context(loaded: Loaded, shown: Shown) -> dict[str, Any]:
-    run, timeline = loaded.run, loaded.timeline
-    window: Window = cut_window(timeline, shown)
-    header = build_header(run, timeline, loaded.events, loaded.activations, timezone.now())
+def _context(opened: BuiltRun | StoredRun, shown: Shown) -> dict[str, Any]:
+    run, timeline = opened.run, opened.timeline
     return {
         "project": run.project,
         "run_id": run.registry.run_id,
-        "header": header,
-        "escalation": escalation_of(run, loaded.events),
+        "header": opened.header(timezone.now()),
+        "escalation": opened.escalation(),
         "timeline": timeline,
-        "window": window,
-        "strip": strip_segments(timeline.rows),
+        "window": opened.window(shown),
+        "strip": opened.strip,
+        "strip_starts": opened.starts,
+        "strip_step": WINDOW,
         "filters": [(word, label, timeline.counts[word], word == shown.show) for word, label in FILTERS.items()],
-        "cursor": loaded.cursor,
-        "is_live": timeline.is_running or run.registry.folded_arrival < loaded.cursor.arrival,
+        "cursor": opened.cursor,
+        "is_live": timeline.is_running or run.registry.folded_arrival < opened.cursor.arrival,
     }

@@ -7,7 +7,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from debugger.access import get_run_for, person_only
 from debugger.htmx import HtmxHttpRequest, wants_fragment
-from debugger.queries.loading import load
+from debugger.queries.opening import open_run
 from debugger.views.panel import why_panel
 
 
@@ -16,7 +16,7 @@ from debugger.views.panel import why_panel
 @vary_on_headers("HX-Request")
 def why(request: HtmxHttpRequest, project: str, run_id: str, activation_id: str) -> HttpResponse:
     """The page, for htmx the panel. 404 for an activation that neither the journal nor the chain knows."""
-    loaded = load(get_run_for(request.user, project, run_id))
+    loaded = open_run(get_run_for(request.user, project, run_id)).about_activation(activation_id)
     context = why_panel(loaded, activation_id)
     if context["row"] is None and "why" not in context:
         raise Http404("no such activation")
