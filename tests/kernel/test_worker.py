@@ -68,7 +68,7 @@ async def test_a_stop_is_clean_and_the_run_goes_on_elsewhere(kernel: Kernel, tem
     run_id = kernel.run_id("tool")
     await until(lambda: kernel.in_work(run_id, "ran"))
     first.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(first.wait(), 15) == 0
+    assert await asyncio.wait_for(first.wait(), 60) == 0
     await kernel.start()
     assert (await asyncio.wait_for(handle.result(), 60)).status == "completed"
     assert kernel.in_work(run_id, "ran") == "x\n"
@@ -80,7 +80,7 @@ async def test_it_waits_for_temporal_and_says_so(kernel: Kernel) -> None:
     process = await kernel.start()
     await kernel.said("waiting for Temporal at 127.0.0.1")
     process.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(process.wait(), 15) == 0
+    assert await asyncio.wait_for(process.wait(), 60) == 0
 
 
 @pytest.mark.parametrize(
