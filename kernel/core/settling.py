@@ -23,7 +23,10 @@ RESULT_LIMIT: Final = 1_000  # code points of a reply of the core that are repor
 
 def tool_of(state: RunState, name: str) -> ToolSpec | None:
     """Return the tool of that name, None when it is not offered."""
-    return next((tool for tool in state.tools if tool.name == name), None)
+    for tool in state.tools:
+        if tool.name == name:
+            return tool
+    return None
 
 
 def server_of(state: RunState, name: str) -> str | None:
@@ -49,7 +52,10 @@ def known_as(state: RunState, name: str) -> str:
 
 def next_call(state: RunState) -> Call | None:
     """Return the first call that has no reply and waits for none: the one that runs, is asked about, or comes next."""
-    return next((call for call in state.calls if not call.outcome and not call.waiting), None)
+    for call in state.calls:
+        if not call.outcome and not call.waiting:
+            return call
+    return None
 
 
 def waiting_call(state: RunState, call_id: str, kind: ToolKind) -> Call:
