@@ -5,29 +5,42 @@ from typing import Any, Final
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
+from django.views.decorators.vary import vary_on_headers
 
 from debugger.access import get_run_for, person_only
-from debugger.htmx import HtmxHttpRequest
+from debugger.htmx import HtmxHttpRequest, wants_fragment
 from debugger.queries.chain import COLUMNS, Chain
 from debugger.queries.chain_picture import draw, keys_of
 from debugger.queries.chain_rows import LISTED, list_lines, load_chain, why_empty
 
-LONGEST_START: Final = 6  # digits of a place in a list
+LONGEST_NUMBER: Final = 18  # digits of a number in an address
+NOTHING_NEW: Final = 204
 TABLED: Final = 100  # nodes of a column that the table names
 
 
 @person_only
 @require_GET
+@vary_on_headers("HX-Request")
 def chain(request: HtmxHttpRequest, project: str, run_id: str) -> HttpResponse:
-    """The page. `node` names the box whose lines are listed, `from` the first of them; an unknown box lists nothing."""
+    """The page. `node` names the box whose lines are listed, `from` the first of them; an unknown box lists nothing.
+
+    For htmx whether the chain has changed since the page was drawn (`folded`): 204 while it has not. The page itself
+    stays as it is until its reader asks, so that nothing moves away under a hand.
+    """
     run = get_run_for(request.user, project, run_id)
+    node, folded = request.GET.get("node", ""), run.registry.folded_arrival
+    context: dict[str, Any] = {"project": run.project, "run_id": run_id, "run": run, "node": node}
+    if wants_fragment(request):
+        if _number(request.GET.get("folded", "")) == folded:
+            return HttpResponse(status=NOTHING_NEW)
+        return render(request, "_chain_news.html", {**context, "has_news": True})
     rows = load_chain(run)
-    context: dict[str, Any] = {"project": run.project, "run_id": run_id, "run": run, "warnings": rows.warnings}
-    context["n_unfolded"] = max(0, run.registry.last_arrival - run.registry.folded_arrival)
+    context |= {"warnings": rows.warnings, "n_unfolded": max(0, run.registry.last_arrival - folded), "folded": folded}
+    context["is_live"] = context["n_unfolded"] or run.summary is None or run.summary.status == "running"
     if not rows.chain.lines:
         return render(request, "run_chain.html", {**context, "empty": why_empty(run)})
     context |= {"chain": rows.chain, "picture": draw(rows.chain), "table": _table(rows.chain)}
-    context |= _listed(rows.chain, request.GET.get("node", ""), _start(request.GET.get("from", "")), rows.origin_ns)
+    context |= _listed(rows.chain, node, _number(request.GET.get("from", "")), rows.origin_ns)
     return render(request, "run_chain.html", context)
 
 
@@ -46,7 +59,6 @@ def _listed(chain: Chain, node: str, start: int, origin_ns: int) -> dict[str, An
     start = min(start, max(0, len(lines) - 1))
     chosen = next((one for one in chain.nodes if one.stop.key in keys), None)
     return {
-        "node": node,
         "chosen": chosen,
         "n_together": len(keys),
         "is_unknown": bool(node) and not keys,
@@ -59,6 +71,6 @@ def _listed(chain: Chain, node: str, start: int, origin_ns: int) -> dict[str, An
     }
 
 
-def _start(given: str) -> int:
-    """Return the place in the list that the address names; what is none counts as its beginning."""
-    return int(given) if given.isascii() and given.isdecimal() and len(given) <= LONGEST_START else 0
+def _number(given: str) -> int:
+    """Return a whole number of an address; what is none counts as 0."""
+    return int(given) if given.isascii() and given.isdecimal() and len(given) <= LONGEST_NUMBER else 0

@@ -55,6 +55,22 @@ def test_a_chain_is_walked_by_keyboard(visitor: Visitor) -> None:
     expect(page.locator("#why")).to_be_visible()
 
 
+def test_a_chain_in_progress_waits_for_its_reader(visitor: Visitor) -> None:
+    """What is new is announced in the head, and shown when it is asked for."""
+    events = typical_run("r-42", RECENT)
+    send(visitor.project, events[:12])
+    page = visitor.open("/alpha/runs/r-42/chain/?node=offered")
+    expect(page.locator("#chain-news")).to_have_text("live")
+    place = page.locator("svg.chain").bounding_box()
+    send(visitor.project, events[12:])
+    news = page.get_by_role("link", name="The run went on")
+    expect(news).to_be_visible(timeout=60_000)
+    assert page.locator("svg.chain").bounding_box() == place
+    news.click()
+    expect(page.locator("#lines")).to_contain_text("injected")
+    expect(page.locator("#chain-news")).to_have_count(0)
+
+
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_chain_fits_its_screen(visitor: Visitor, width: int, theme: str) -> None:

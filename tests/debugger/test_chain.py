@@ -268,6 +268,26 @@ def test_a_run_without_a_search_says_why() -> None:
 
 
 @pytest.mark.django_db
+def test_a_chain_in_progress_tells_that_it_went_on() -> None:
+    """The page asks, is told nothing while nothing is new, then that there is more; an ended run asks nothing."""
+    project = make_project("alpha")
+    events = typical_run("r-42")
+    send(project, events[:12])
+    client, address = member(project), reverse("run-chain", args=["alpha", "r-42"])
+    found = re.search(r'hx-get="([^"]+)"', client.get(address + "?node=offered").content.decode())
+    assert found is not None
+    asked = found[1].replace("&amp;", "&")
+    assert client.get(asked, headers={"HX-Request": "true"}).status_code == 204
+    send(project, events[12:])
+    news = client.get(asked, headers={"HX-Request": "true"}).content.decode()
+    assert "The run went on" in news
+    assert f'href="{address}?node=offered"' in news
+    assert "<body" not in news
+    assert "hx-get" not in news
+    assert 'id="chain-news"' not in client.get(address).content.decode()
+
+
+@pytest.mark.django_db
 def test_hostile_words_are_shown_and_never_run() -> None:
     """Ids, triggers, tools and texts of a sender stay text, in the picture, the table and the list."""
     project, to = make_project("alpha"), Recorder("bad")
@@ -298,6 +318,9 @@ def test_a_large_chain_is_cut_and_paged(monkeypatch: pytest.MonkeyPatch) -> None
     assert "1–50 of 60 Later" in text
     assert "a059" in text_of(client, "many", "?from=50")
     assert "51–60 of 60" in text_of(client, "many", "?from=50")
+    send(project, typical_run("r-42"))
+    monkeypatch.setattr(chain_rows, "MOST_CANDIDATES", 2)
+    assert "Only 2 candidates of this run are counted here" in text_of(client)
     monkeypatch.setattr(chain_rows, "MOST_ACTIVATIONS", 20)
     assert "Only the first 20 activations of this run are counted here" in text_of(client, "many")
 
