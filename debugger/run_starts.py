@@ -1,7 +1,6 @@
 """Starts runs from a page and reads back how one was started and whether it is over, within a web request's bounds."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
@@ -12,13 +11,6 @@ from debugger.kernel_client import LOOK_SECONDS, NotDrivenHere, RunAddress, ask_
 from debugger.launching import Runtime, start_through, with_grants
 
 RPC_TIMEOUT: Final = timedelta(seconds=LOOK_SECONDS)
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Whether a run of the project is over, as far as Temporal knows."""
-
-    is_over: bool
 
 
 def start(runtime: Runtime, spec: Mapping[str, object], project: str, granted: Iterable[str]) -> str:
@@ -38,14 +30,14 @@ def started_spec(runtime: Runtime, run: RunAddress) -> dict[str, Any]:
     return ask_temporal(runtime, lambda client: _spec(client, run))
 
 
-def standing(runtime: Runtime, run: RunAddress) -> Standing:
-    """Return whether a run of the project is over. Raises NotDrivenHere or NoAnswer."""
-    return ask_temporal(runtime, lambda client: _standing(client, run))
+def is_over(runtime: Runtime, run: RunAddress) -> bool:
+    """Tell whether a run of the project has ended, as far as Temporal knows. Raises NotDrivenHere or NoAnswer."""
+    return ask_temporal(runtime, lambda client: _is_over(client, run))
 
 
-async def _standing(client: Client, run: RunAddress) -> Standing:
+async def _is_over(client: Client, run: RunAddress) -> bool:
     _, is_running = await find_own(client, run)
-    return Standing(is_over=not is_running)
+    return not is_running
 
 
 async def _spec(client: Client, run: RunAddress) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from django.views.decorators.vary import vary_on_headers
 from django_htmx.http import HTMX_STOP_POLLING
 
+from contract.text import storable
 from debugger.access import get_project_for, get_run_for, may_act, person_only
 from debugger.grants import granted_to
 from debugger.htmx import HtmxHttpRequest, go_to, wants_fragment
@@ -23,7 +24,7 @@ from debugger.kernel_client import NoAnswer, NotDrivenHere, RunAddress
 from debugger.launching import LaunchError, Runtime
 from debugger.run_bases import FREE, Scenario, earlier_base, reported_base, scenario_base, scenarios
 from debugger.run_settings import ID_LIMIT, LOCALES, Base, run_id_of, spec_of
-from debugger.run_starts import standing, start
+from debugger.run_starts import is_over, start
 from debugger.views.refusals import looking_on
 from debugger.views.run_form import RunForm, budget_rows, tool_rows, trigger_rows
 from ingest.accept import rules_of
@@ -34,6 +35,13 @@ BAD_REQUEST: Final = 400
 UNAVAILABLE: Final = 503
 SOON_SECONDS: Final = 30  # a run that reported nothing so long is waited for more slowly, and the page says why
 PATIENCE_SECONDS: Final = 300  # and after this no more
+KEPT_LISTS: Final = {
+    "mcp_servers": "MCP servers",
+    "members": "Members",
+    "approval_tools": "Asked first",
+    "blocked_tools": "Blocked tools",
+    "skills": "Skills",
+}
 FORM_ERRORS: Final = ("key",)  # fields that nobody sees: what is wrong with them stands above the form
 
 
@@ -63,6 +71,8 @@ def run_new(request: HtmxHttpRequest, project: str) -> HttpResponse:
 def _base(request: HtmxHttpRequest, project: Project, offered: list[Scenario]) -> tuple[Base, str]:
     """Return what the run starts from, and why it cannot be started from that now. Raises Http404 for what is not."""
     scenario, again = request.GET.get("scenario", ""), request.GET.get("again", "")
+    if storable(again) != again:
+        raise Http404("no run has such an id")
     if again:
         run = get_run_for(request.user, project.slug, again)
         try:
@@ -117,7 +127,7 @@ def run_started(request: HtmxHttpRequest, project: str, run_id: str) -> HttpResp
         status = HTMX_STOP_POLLING if context["state"] == "over" else 200
         return render(request, "_run_started.html", context, status=status)
     try:
-        context["state"] = "ended" if standing(_runtime(), RunAddress(found.slug, run_id)).is_over else "soon"
+        context["has_ended"] = is_over(_runtime(), RunAddress(found.slug, run_id))
     except NotDrivenHere as error:
         raise Http404 from error
     except NoAnswer as error:
@@ -185,23 +195,24 @@ def _page(
 def _kept(base: Base) -> list[tuple[str, str]]:
     """Return what of the base the form does not show and the run is given all the same."""
     spec = base.spec
-    servers = [one.get("key") for one in spec.get("mcp_servers") or () if isinstance(one, dict)]
-    members = [one.get("name") for one in spec.get("members") or () if isinstance(one, dict)]
+    lists = {label: spec.get(name) for name, label in KEPT_LISTS.items()}
     talk = spec.get("conversation")
-    lists = {
-        "MCP servers": servers,
-        "Members": members,
-        "Asked first": spec.get("approval_tools") or (),
-        "Blocked tools": spec.get("blocked_tools") or (),
-        "Skills": spec.get("skills") or (),
-    }
-    kept = [(label, ", ".join(str(name) for name in names)) for label, names in lists.items() if names]
+    kept = [
+        (label, ", ".join(_name(one) for one in listed))
+        for label, listed in lists.items()
+        if isinstance(listed, list | tuple) and listed
+    ]
     kept += [("Setup", "its command makes the work folder ready")] if spec.get("setup") else []
     kept += [("Rules", "its own")] if spec.get("rules") else []
     kept += [("Task id", str(spec["task_id"]))] if spec.get("task_id") else []
     if isinstance(talk, dict):
         kept += [("Conversation", f"{talk.get('conversation_id')}: the run adds its turn to these records")]
     return kept
+
+
+def _name(listed: object) -> str:
+    """Return the name of a server, a member or a tool in a spec's list."""
+    return str(listed.get("key") or listed.get("name")) if isinstance(listed, dict) else str(listed)
 
 
 def _runtime() -> Runtime:

@@ -354,6 +354,7 @@ def test_who_may_not_act_starts_nothing(world: World, settings: Any) -> None:
     assert unsigned.post(address("?scenario=release-package"), data).status_code == 403
     assert world.client().get(address("?scenario=nothing")).status_code == 404
     assert world.client().get(address("?again=nothing")).status_code == 404
+    assert world.client().get(address("?again=a%00b")).status_code == 404
     assert world.client().put(address()).status_code == 405
 
 
@@ -398,7 +399,7 @@ def test_a_run_is_started_again_from_the_spec_it_was_started_with(world: World) 
     assert SECRET not in str(made)
     waiting = world.client().get(response["Location"]).content.decode()
     compared = f'href="{reverse("run-compare", args=["alpha"])}?a={old}&amp;b={run_id}"'
-    assert compared in waiting
+    assert "its timeline offers the comparison" in waiting
     send(world.project, typical_run(run_id))
     arrived = world.client().get(response["Location"])
     assert arrived["Location"] == f"{reverse('run-detail', args=['alpha', run_id])}?again={old}"
@@ -478,6 +479,8 @@ def test_what_the_kernel_refuses_is_on_the_runs_page(world: World, kernel: Kerne
     send(world.project, typical_run(old))
     response = world.client().post(address(f"?again={old}"), world.form(f"?again={old}"))
     run_id = started_id(response)
+    assert kernel.await_end(run_id) == "failed"
+    assert "is over already" in world.client().get(response["Location"]).content.decode()
     kernel.report(world.project, run_id, "run.failed")
     page = world.client().get(reverse("run-detail", args=["alpha", run_id])).content.decode()
     assert "limits.run_ms is -5; it must be from 0 to 1000000000" in page
