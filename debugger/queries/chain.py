@@ -207,22 +207,23 @@ def _words(word: str) -> str:
     return one_line(word.replace("_", " "), LABEL)
 
 
-def _nodes(lines: Iterable[Line]) -> tuple[Node, ...]:
-    """Return the nodes: what goes on first, then what ends there, the larger first; activations in their order."""
+def _nodes(lines: Sequence[Line]) -> tuple[Node, ...]:
+    """Return the nodes: what goes on first, then what ends there, larger first; activations by their triggers."""
+    triggers: dict[str, int] = {}
+    for line in lines:
+        triggers.setdefault(line.stops[TRIGGER].key, len(triggers))
     passing: dict[str, list[Line]] = {}
     stops: dict[str, Stop] = {}
-    for line in lines:
+    for line in sorted(lines, key=lambda line: triggers[line.stops[TRIGGER].key]):
         for stop in line.stops:
             stops.setdefault(stop.key, stop)
             passing.setdefault(stop.key, []).append(line)
     nodes = [_node(stop, passing[key]) for key, stop in stops.items()]
     ends = {key: all(line.stops[-1].key == key for line in passing[key]) for key in stops}
-    triggers = {key: place for place, key in enumerate(stops) if stops[key].column == TRIGGER}
 
     def place(node: Node) -> tuple[int, ...]:
-        if node.stop.column <= ACTIVATION:  # activations stand beside their trigger, in the order of the run
-            return node.stop.column, triggers[passing[node.stop.key][0].stops[TRIGGER].key]
-        return node.stop.column, ends[node.stop.key], -node.n
+        column = node.stop.column
+        return (column,) if column <= ACTIVATION else (column, ends[node.stop.key], -node.n)
 
     return tuple(sorted(nodes, key=place))
 

@@ -163,6 +163,18 @@ def test_a_column_without_room_says_what_it_put_together() -> None:
     assert keys_of(chain, "nothing") == ()
 
 
+def test_what_belongs_together_stands_together() -> None:
+    """Activations stand beside their trigger, and ends of one size as their activations do: few bands cross."""
+    rows = [
+        activation("a1", result="timeout"),
+        activation("a2", trigger="mcp.first_call", result="empty"),
+        activation("a3", skip_reason="run_cap"),
+    ]
+    chain = build_chain(rows, [], 0)
+    assert [node.stop.key for node in chain.column(1)] == ["activation:a1", "activation:a3", "activation:a2"]
+    assert [node.stop.key for node in chain.column(2)] == ["timeout", "skipped:run_cap", "empty"]
+
+
 def test_boxes_do_not_overlap_and_stay_inside() -> None:
     """Whatever the counts are, even one that is absurd: each box and its text have room."""
     held = [candidate(f"k-{n}", hold_reason=reason) for n, reason in enumerate(stages.HOLD_REASONS)]
