@@ -137,3 +137,10 @@ def get_run_for(user: User | AnonymousUser, slug: str, run_id: str) -> GuardedRu
     summary = RunSummary.objects.filter(project_id=project.pk, run_id=run_id).first()
     gone = Gone(registry.gone_at, registry.gone_reason) if registry.gone_at else None
     return GuardedRun(project, registry, summary, gone)
+
+
+def gone_run_for(user: User | AnonymousUser, slug: str, run_id: str) -> Gone | None:
+    """Return when a run of the project was taken away, None when no mark says so. Raises as `get_project_for` does."""
+    project = get_project_for(user, slug)
+    mark = GoneRun.objects.filter(project_id=project.pk, digest=mark_of(run_id)).first()
+    return Gone(mark.gone_at, mark.reason) if mark else None

@@ -4,6 +4,7 @@ from django.urls import URLPattern, path
 
 from debugger.views import (
     chain,
+    compare,
     conformance,
     driving,
     escalations,
@@ -36,6 +37,7 @@ urlpatterns: list[URLPattern] = [
     path("sign-in/<str:token>/", sign_in.use_link, name="sign-in-link"),
     path("sign-out/", sign_in.sign_out, name="sign-out"),
     path("<slug:project>/runs/", run_list.run_list, name="run-list"),
+    path("<slug:project>/compare/", compare.run_compare, name="run-compare"),
     path("<slug:project>/runs/rows/latest/", run_list.run_list_rows, name="run-list-rows"),
     path("<slug:project>/runs/new/start/", run_new.run_new, name="run-new"),
     path("<slug:project>/runs/<id:run_id>/", run_detail.run_detail, name="run-detail"),
