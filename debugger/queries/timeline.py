@@ -24,7 +24,7 @@ from ingest.times import LONGEST_NS
 from knowledge.models import Activation, Candidate
 from knowledge.spans import is_whole
 
-WINDOW: Final = 60  # rows sent at once, which is all a page holds of a long run
+WINDOW: Final = 50  # rows sent at once, which is all a page holds of a long run
 # Whole seconds an axis of a run in progress may end at, so that bars keep still between updates.
 AXIS_STEPS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
 FILTERS: Final = {
