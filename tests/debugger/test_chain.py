@@ -18,6 +18,8 @@ from debugger.queries.chain_picture import MOST_NODES, REST, WIDTH, draw, keys_o
 from ingest.models import Project
 from knowledge.models import Activation, Candidate
 from tests.factories import Recorder, make_person, make_project, send, typical_run
+from tests.knowledge.spans import TRACE, agent_run
+from tests.knowledge.streams import recorded_names, wire_of
 
 COUNTS = Path(__file__).parent.parent / "query_counts.json"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -277,6 +279,31 @@ def test_a_run_without_a_search_says_why() -> None:
     text = text_of(client, "raw")
     assert "Nothing has been derived from its events yet" in text
     assert "1 event of this run is not in the chain yet" in text
+
+
+@pytest.mark.django_db
+def test_the_search_of_a_foreign_application_is_told_as_its_own() -> None:
+    """Documents it found are no hints, and what set the search off is inferred and marked."""
+    project = make_project("alpha")
+    send(project, agent_run())
+    text = text_of(member(project), TRACE)
+    assert "found by the application" in text
+    assert "inferred: tool.failed" in text
+    assert "dropped: reranked out" in text
+    assert "tool.failed 1 activation" not in text
+
+
+@pytest.mark.django_db
+def test_every_recorded_run_has_a_chain() -> None:
+    """Runs as the kernel sent them: each has a page whose first column counts every line."""
+    project = make_project("alpha")
+    client = member(project)
+    for name in recorded_names():
+        events = wire_of(name)
+        send(project, events)
+        response = client.get(reverse("run-chain", args=["alpha", events[0]["run_id"]]))
+        chain = response.context["chain"]
+        assert sum(node.n for node in chain.column(0)) == chain.n_lines > 0, name
 
 
 @pytest.mark.django_db
