@@ -61,7 +61,7 @@ class Stack:
         """`environ` is the base of every child's environment; `durable` False is for data thrown away anyway."""
         self.var_dir = var_dir
         self.tell = tell
-        self._environ = dict(environ)
+        self._environ = {"RUN_PROJECT": KERNEL_PROJECT} | dict(environ)
         self._durable = durable
         self._keep_open = keep_open
         self._sockets: Path | None = None
@@ -116,7 +116,7 @@ class Stack:
         """Return the environment of the Django processes. Raises RuntimeError before the services are started."""
         if self._addresses is None:
             raise RuntimeError("start_services comes first")
-        return {"RUN_PROJECT": KERNEL_PROJECT} | self._environ | {
+        return self._environ | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{self._environ.get('PATH', os.defpath)}",
             "PYTHONUNBUFFERED": "1",
             "DJANGO_SETTINGS_MODULE": "debugger.settings",

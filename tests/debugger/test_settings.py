@@ -85,3 +85,20 @@ def test_a_limit_that_is_no_number_or_too_small_is_refused(
     monkeypatch.setenv("SOME_LIMIT", raw)
     with pytest.raises(ImproperlyConfigured, match=f"SOME_LIMIT must be .*{said}"):
         env_int("SOME_LIMIT", 5, 1)
+
+
+@pytest.mark.parametrize(
+    ("environment", "drivers"),
+    [
+        ({}, []),
+        ({"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}, ["openai_chat"]),
+        ({"OPENAI_API_KEY": "k", "KERNEL_DRIVERS": "mine=a.b:C, other=a.b:d"}, ["openai_chat", "mine", "other"]),
+        ({"OPENAI_API_KEY": "k", "RUN_DRIVERS": "mine"}, ["mine"]),
+        ({"OPENAI_API_KEY": "k", "RUN_DRIVERS": ""}, []),
+    ],
+)
+def test_the_drivers_that_a_page_offers_are_told_by_the_workers_variables(
+    tmp_path: Path, environment: dict[str, str], drivers: list[str]
+) -> None:
+    """Of a key only that it is there counts; RUN_DRIVERS wins, an empty one too."""
+    assert settings_in(tmp_path, "settings.RUN_DRIVERS", **environment).stdout.strip() == str(drivers)
