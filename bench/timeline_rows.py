@@ -31,16 +31,15 @@ def long_run(run_id: str, n_events: int, low: int, high: int, seed: str = "timel
     to = Recorder(run_id, START)
     limits = {"tokens_per_run": 160_000, "tokens_per_activation": 400, "hints_per_activation": 2}
     to.add("run.started", {"task": "Move the archive to the new cluster", "agent": "bench", "limits": limits})
-    turn, asked = 0, ""
-    while True:
+    turn, asked, n_told = 0, "", 0
+    while n_told < n_events - 1:
         turn += 1
         asked = _turn(to, turn, asked, payload)
-        while len(to.events) > 1 and n_events > 1:
-            yield to.events.pop(0)
-            n_events -= 1
-        if n_events == 1:
-            break
-    to.events.clear()
+        told = to.events[: n_events - 1 - n_told]
+        n_told += len(told)
+        to.events.clear()
+        yield from told
+        to.number = max((event["seq"] for event in told if "seq" in event), default=to.number)
     to.add("run.completed", {"answer": "The archive was moved.", "n_turns": turn}, after_ms=300)
     yield to.events[0]
 
