@@ -496,3 +496,29 @@ def test_a_run_executes_as_the_form_says(world: World, kernel: KernelWorker) -> 
     started = Event.objects.get(run_id=run_id, type="run.started")
     assert started.data["switches"]["activation"] is False
     assert {field.name for field in fields(Switches)} == set(started.data["switches"])
+
+
+@pytest.mark.parametrize("run_id", ["a/b", ".", "50%", "ночь 1", "new", "a?b#c&d"])
+def test_a_run_of_any_id_is_started_again(world: World, run_id: str) -> None:
+    """The link of its page leads to its form, whose run has an id that the kernel takes."""
+    events = typical_run(run_id)
+    events[0]["data"]["task"] = "</textarea><script>alert(1)</script>"
+    send(world.project, events)
+    page = world.client().get(reverse("run-detail", args=["alpha", run_id])).content.decode()
+    link = re.search(rf'href="({re.escape(address())}\?again=[^"]*)"', page)
+    assert link is not None
+    form = world.client().get(link[1]).content.decode()
+    assert "<script>alert" not in form
+    assert "&lt;/textarea&gt;&lt;script&gt;" in form
+    assert spec_problem(RunSpec(run_id_of(form_data(form)["name"], form_data(form)["key"], "alpha", {}), "t")) == ""
+
+
+def test_what_an_address_says_of_an_earlier_run_is_text(world: World) -> None:
+    """`again` is anybody's words on a run's page and on the waiting page: escaped, and no error."""
+    send(world.project, typical_run("r-1"))
+    hostile = '"><script>alert(1)</script>\x00/..'
+    page = world.client().get(reverse("run-detail", args=["alpha", "r-1"]), {"again": hostile})
+    assert page.status_code == 200
+    assert "<script>alert" not in page.content.decode()
+    leads = world.client().get(reverse("run-started", args=["alpha", "r-1"]), {"again": hostile})
+    assert leads["Location"].startswith(reverse("run-detail", args=["alpha", "r-1"]) + "?again=%22%3E")
