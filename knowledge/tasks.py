@@ -9,7 +9,7 @@ from celery import shared_task
 
 from knowledge import chains, embed_queue, embeddings, search_rows
 from knowledge.embeddings import EmbeddingError
-from knowledge.signals import run_folded
+from knowledge.signals import tell_folded
 
 logger = logging.getLogger(__name__)
 
@@ -40,18 +40,11 @@ def _fold(runs: Iterable[tuple[int, str]]) -> int:
         try:
             if chains.refresh_run(project_id, run_id):
                 n_folded += 1
-                _tell_listeners(project_id, run_id)
+                tell_folded(project_id, run_id)
         except Exception as error:  # noqa: BLE001 - one run that cannot be folded must not keep the others waiting
             fold_failures += 1
             logger.error("a run of project %s could not be folded: %s", project_id, type(error).__name__)
     return n_folded
-
-
-def _tell_listeners(project_id: int, run_id: str) -> None:
-    """Say that a run was folded; what a listener cannot do is its own loss."""
-    for _, answer in run_folded.send_robust(sender=None, project_id=project_id, run_id=run_id):
-        if isinstance(answer, Exception):
-            logger.error("a listener to folds failed: %s", type(answer).__name__)
 
 
 @shared_task(name=embed_queue.TASK)  # type: ignore[untyped-decorator]

@@ -3,10 +3,12 @@
 import json
 import re
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -30,6 +32,7 @@ from ingest.forgetting import project_models, run_models
 from ingest.models import Project, Run
 from knowledge.chains import refresh_run
 from knowledge.models import RunSummary
+from knowledge.signals import run_folded
 from knowledge.tasks import fold_runs
 from tests.factories import make_person, make_project, send, typical_run
 from tests.knowledge.streams import recorded_names, wire_of
@@ -229,6 +232,31 @@ def test_a_fold_marks_the_run_and_the_sweep_stores_it(project: Project) -> None:
     StoredTimeline.objects.update(version="timeline.v0")
     assert tasks.sweep_timelines() == 1
     assert StoredTimeline.objects.get().version == VERSION
+
+
+def test_a_rebuild_marks_runs_that_were_folded_before(project: Project) -> None:
+    """`manage.py rebuild` derives chains anew; what was stored of them is made anew as well."""
+    send(project, typical_run())
+    assert timeline_store.wanted(10) == []
+    call_command("rebuild", run="r-42", stdout=StringIO())
+    assert timeline_store.wanted(10) == [(project.pk, "r-42")]
+    assert tasks.sweep_timelines() == 1
+
+
+def test_a_listener_that_fails_costs_no_fold(project: Project, caplog: pytest.LogCaptureFixture) -> None:
+    """The fold is done and told of, whatever becomes of those who listen."""
+
+    def fails(**_: object) -> None:
+        raise LookupError
+
+    send(project, typical_run(), fold=False)
+    run_folded.connect(fails)
+    try:
+        assert fold_runs(project.pk, ["r-42"]) == 1
+    finally:
+        run_folded.disconnect(fails)
+    assert "a listener to folds failed: LookupError" in caplog.text
+    assert timeline_store.wanted(10) == [(project.pk, "r-42")]
 
 
 def test_a_short_run_is_not_stored(project: Project, settings: Any) -> None:

@@ -10,6 +10,7 @@ from knowledge.chains import refresh_run
 from knowledge.fold import FOLD_VERSION
 from knowledge.models import RunSummary
 from knowledge.projection import recount
+from knowledge.signals import tell_folded
 
 
 class Command(BaseCommand):
@@ -34,7 +35,9 @@ class Command(BaseCommand):
             runs = runs.exclude(Exists(RunSummary.objects.filter(**same_run, fold_version=FOLD_VERSION)))
         n_folded = 0
         for project_id, run_id in runs.values_list("project_id", "run_id").iterator():
-            n_folded += refresh_run(project_id, run_id, force=True)
+            if refresh_run(project_id, run_id, force=True):
+                n_folded += 1
+                tell_folded(project_id, run_id)
         if not options["run"]:
             for project_id in runs.order_by("project_id").values_list("project_id", flat=True).distinct():
                 recount(project_id)
