@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from debugger.queries.compare_loading import Read
 from debugger.queries.compare_rows import own_pattern, settle
-from debugger.queries.loading import Loaded
 from debugger.queries.pieces import one_line
-from debugger.queries.run_header import RunHeader
 from ingest.journal import JournalEvent
 
 SHOWN: Final = 300  # code points of a value
@@ -61,10 +60,10 @@ class Settings:
     unreported: tuple[str, ...]
 
 
-def facts_of(a: tuple[Loaded, RunHeader], b: tuple[Loaded, RunHeader]) -> tuple[Fact, ...]:
+def facts_of(a: Read, b: Read) -> tuple[Fact, ...]:
     """Return what both heads say, in the order it is read."""
-    told_a, told_b = _facts(*a), _facts(*b)
-    own_a, own_b = (own_pattern(head.run_id) for _, head in (a, b))
+    told_a, told_b = _facts(a), _facts(b)
+    own_a, own_b = (own_pattern(side.header.run_id) for side in (a, b))
     return tuple(
         Fact(name, told, other, settle(str(told), own_a) == settle(str(other), own_b) and isinstance(told, str))
         for name, told in told_a.items()
@@ -72,8 +71,8 @@ def facts_of(a: tuple[Loaded, RunHeader], b: tuple[Loaded, RunHeader]) -> tuple[
     )
 
 
-def _facts(loaded: Loaded, head: RunHeader) -> dict[str, str | float | None]:
-    summary = loaded.run.summary
+def _facts(side: Read) -> dict[str, str | float | None]:
+    summary, head = side.loaded.run.summary, side.header
     reason = f": {one_line(head.reason, SHOWN)}" if head.reason else ""
     solved = {True: "solved", False: "not solved", None: NOT_SAID}[head.success]
     return {

@@ -46,8 +46,9 @@ _LONG: Final = r"\b\d{1,6}(?:\.\d{1,6})? ?(?:ms|s)\b"
 _SIZE: Final = r"\b\d[\d,]{0,12} (?:tokens?|messages?)\b"  # ids count as tokens; messages are all from the start on
 _ID: Final = (
     r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|"
-    r"\b(?=[0-9a-f]{0,63}\d)(?=[0-9a-f]{0,63}[a-f])[0-9a-f]{7,64}\b"
+    r"\b(?=[a-f]{0,63}\d)(?=\d{0,63}[a-f])[0-9a-f]{7,64}\b"
 )
+_DIGIT: Final = re.compile(r"\d")
 _VARIES: Final = re.compile(f"(?P<id>{_ID})|(?P<time>{_TIME})|(?P<long>{_LONG})|(?P<size>{_SIZE})")
 _ASKED: Final = re.compile(f"(?P<id>{_ID})|(?P<time>{_TIME})")
 
@@ -94,6 +95,8 @@ def settle(text: str, own: re.Pattern[str] | None, pattern: re.Pattern[str] = _V
     """Return `text` without the id of its run (`own`), other ids and times, each as a word of its kind."""
     text = text[:READ]
     text = own.sub("<run>", text) if own is not None else text
+    if _DIGIT.search(text) is None:  # all that varies has one
+        return text
     return pattern.sub(lambda found: f"<{found.lastgroup}>", text)
 
 

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from debugger.queries.compare import CHANGED, ONLY_A, Pair, TurnPairs, first_difference
-from debugger.queries.loading import Loaded
+from debugger.queries.compare_loading import Read, last_turn
 from debugger.queries.pieces import plural
-from debugger.queries.run_header import RunHeader
 
-ROWS: Final = 10_000  # rows of a run that are compared
 # Kind of a row -> what it is called in a sentence.
 KINDS: Final = {
     "model": "request to the model",
@@ -53,9 +51,12 @@ def _a(kind: str) -> str:
     return f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
 
 
-def notices_of(a: tuple[Loaded, RunHeader], b: tuple[Loaded, RunHeader], turns: Sequence[TurnPairs]) -> tuple[str, ...]:
+def notices_of(a: Read, b: Read, turns: Sequence[TurnPairs]) -> tuple[str, ...]:
     """Return what a reader has to know of the two runs before believing what is said of them."""
-    said = [sentence for letter, side in (("A", a), ("B", b)) for sentence in _of_side(letter, *side)]
+    said = [sentence for letter, side in (("A", a), ("B", b)) for sentence in _of_side(letter, side)]
+    if a.is_cut or b.is_cut:
+        end = last_turn(a, b)
+        said.append(f"Rows are compared {'as far as both were read' if end is None else f'before turn {end:,}'}.")
     in_order = [turn.title for turn in turns if turn.in_order]
     if in_order:
         named = ", ".join(in_order[:5]) + (" …" if len(in_order) > 5 else "")  # noqa: PLR2004
@@ -63,7 +64,8 @@ def notices_of(a: tuple[Loaded, RunHeader], b: tuple[Loaded, RunHeader], turns: 
     return tuple(said)
 
 
-def _of_side(letter: str, loaded: Loaded, head: RunHeader) -> list[str]:
+def _of_side(letter: str, side: Read) -> list[str]:
+    loaded, head = side.loaded, side.header
     said = []
     if head.is_running:
         said.append(f"{letter} has not ended: it is compared as far as it has come. Load the page again for more.")
@@ -75,10 +77,10 @@ def _of_side(letter: str, loaded: Loaded, head: RunHeader) -> list[str]:
     behind = loaded.cursor.arrival - loaded.cursor.folded
     if behind > 0:
         said.append(f"{plural(behind, 'event')} of {letter} not folded yet: its counts and hints are behind.")
-    n_rows = len(loaded.timeline.rows)
-    if n_rows > ROWS:
-        said.append(f"Only the first {ROWS:,} of {n_rows:,} rows of {letter} are compared.")
-    if loaded.timeline.n_missing:
+    if side.is_cut:
+        n_read = f"{len(loaded.events):,} of {side.n_events:,}"
+        said.append(f"{letter} is long: the first {n_read} events are read. Numbers, hints and situations are of all.")
+    if loaded.timeline.n_missing and not side.is_cut:
         said.append(f"{plural(loaded.timeline.n_missing, 'event')} of {letter} did not arrive.")
     if loaded.run.gone is not None:
         said.append(f"An earlier part of {letter} is gone: only what came after it is compared.")

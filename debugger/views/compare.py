@@ -17,10 +17,9 @@ from debugger.queries.compare import SAME, VERDICTS, TurnPairs, align, counts_of
 from debugger.queries.compare_choices import choices_for
 from debugger.queries.compare_facts import facts_of, settings_of
 from debugger.queries.compare_hints import SHOWN, hint_lines, situation_lines
-from debugger.queries.compare_rows import READ, Told, tell_rows
-from debugger.queries.compare_words import ROWS, notices_of, where_first
-from debugger.queries.loading import Loaded, load
-from debugger.queries.run_header import RunHeader, build_header
+from debugger.queries.compare_loading import Read, read_run, told_rows
+from debugger.queries.compare_rows import READ
+from debugger.queries.compare_words import notices_of, where_first
 
 TURNS: Final = 20  # turns of a window
 LINES: Final = 100  # lines of a turn that are shown
@@ -35,13 +34,12 @@ class Side:
 
     letter: str
     run_id: str
-    loaded: Loaded | None = None
-    header: RunHeader | None = None
+    read: Read | None = None
     gone: Gone | None = None
 
     @property
     def is_lost(self) -> bool:
-        return bool(self.run_id) and self.loaded is None
+        return bool(self.run_id) and self.read is None
 
 
 @person_only
@@ -51,17 +49,15 @@ def run_compare(request: HtmxHttpRequest, project: str) -> HttpResponse:
     found = get_project_for(request.user, project)
     a = _side(request.user, project, "A", request.GET.get("a", ""))
     wanted = request.GET.get("b", "")
-    is_same = bool(a.loaded) and wanted == a.run_id
-    b = (
-        Side("B", a.run_id, a.loaded, a.header) if is_same else _side(request.user, project, "B", wanted)
-    )  # read once: nothing can differ
+    is_same = a.read is not None and wanted == a.run_id
+    b = Side("B", a.run_id, a.read) if is_same else _side(request.user, project, "B", wanted)
     context: dict[str, Any] = {"project": found, "a": a, "b": b, "sides": (a, b), "is_same": is_same}
-    if a.loaded is None or b.loaded is None or a.header is None or b.header is None:
-        kept = a if a.loaded else b
-        task = kept.header.task if kept.header else ""
+    if a.read is None or b.read is None:
+        kept = a if a.read else b
+        task = kept.read.header.task if kept.read else ""
         context |= {"choices": choices_for(found.pk, kept.run_id, task), "kept": kept}
         return render(request, "compare_choose.html", context, status=NOT_FOUND if a.is_lost or b.is_lost else 200)
-    context |= _compared((a.loaded, a.header), (b.loaded, b.header))
+    context |= _compared(a.read, b.read)
     context |= _window(request, context["turns"])
     return render(request, "compare.html", context)
 
@@ -74,16 +70,14 @@ def _side(user: User | AnonymousUser, project: str, letter: str, raw: str) -> Si
         run = get_run_for(user, project, run_id)
     except Http404:
         return Side(letter, run_id, gone=gone_run_for(user, project, run_id))
-    loaded = load(run)
-    return Side(
-        letter, run_id, loaded, build_header(run, loaded.timeline, loaded.events, loaded.activations, timezone.now())
-    )
+    return Side(letter, run_id, read_run(run, timezone.now()))
 
 
-def _compared(a: tuple[Loaded, RunHeader], b: tuple[Loaded, RunHeader]) -> dict[str, Any]:
-    turns = align(_told(a[0]), _told(b[0]))
-    hints, n_same_hints = hint_lines(a[0].candidates, b[0].candidates)
-    situations = situation_lines((a[0].activations, a[0].candidates), (b[0].activations, b[0].candidates))
+def _compared(a: Read, b: Read) -> dict[str, Any]:
+    turns = align(*told_rows(a, b))
+    one, other = a.loaded, b.loaded
+    hints, n_same_hints = hint_lines(one.candidates, other.candidates)
+    situations = situation_lines((one.activations, one.candidates), (other.activations, other.candidates))
     counts = counts_of(turns)
     return {
         "turns": turns,
@@ -91,7 +85,7 @@ def _compared(a: tuple[Loaded, RunHeader], b: tuple[Loaded, RunHeader]) -> dict[
         "n_lines": sum(counts.values()),
         "n_different": sum(counts.values()) - counts[SAME],
         "facts": facts_of(a, b),
-        "settings": settings_of(a[0].events, b[0].events),
+        "settings": settings_of(one.events, other.events),
         "hints": hints[:SHOWN],
         "n_hints": len(hints),
         "n_same_hints": n_same_hints,
@@ -100,11 +94,6 @@ def _compared(a: tuple[Loaded, RunHeader], b: tuple[Loaded, RunHeader]) -> dict[
         "notices": notices_of(a, b, turns),
         "read": READ,
     }
-
-
-def _told(loaded: Loaded) -> tuple[Told, ...]:
-    events = {event.event_id: event for event in loaded.events}
-    return tell_rows(loaded.timeline.rows[:ROWS], events, loaded.run.registry.run_id)
 
 
 def _window(request: HtmxHttpRequest, turns: tuple[TurnPairs, ...]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from debugger.queries import compare_words
+from debugger.queries import compare_loading
 from debugger.queries.compare_choices import OFFERED
 from debugger.views import compare
 from ingest.forgetting import mark_of
@@ -213,10 +213,26 @@ def test_turns_come_in_windows_and_lines_are_bounded(project: Project, monkeypat
     only = page(client, a="long-a", b="long-b", show="different")
     assert "Turn 45 1 of 1 row differs" in only and "Turn 44" not in only
     monkeypatch.setattr(compare, "LINES", 1)
-    monkeypatch.setattr(compare, "ROWS", 5)
-    monkeypatch.setattr(compare_words, "ROWS", 5)
-    cut = page(client, a="r-42", b="long-b")
-    assert "Only the first 5 of" in cut and "1 of 3 rows shown" in cut
+    assert re.search(r"1 of [2-9] rows shown", page(client, a="r-42", b="long-b"))
+
+
+def test_of_a_long_run_the_beginning_is_compared(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a bound only the first events are read: the page says so, and what was not read is no difference."""
+    send(project, other_run("long-a", 12))
+    send(project, other_run("long-b", 12))
+    client = member(project)
+    monkeypatch.setattr(compare_loading, "EVENTS", 21)
+    text = page(client, a="long-a", b="long-b")
+    assert "A is long: the first 21 of 38 events are read." in text and "B is long" in text
+    assert "Rows are compared before turn 7." in text
+    assert "First difference None: all 7 rows tell the same" in text
+    assert "Turn 6" in text and "Turn 7 " not in text.split("Turn by turn")[1]
+    assert "Turns 12 12" in text and "did not arrive" not in text
+    mixed = page(client, a="r-42", b="long-b")
+    assert "before turn" in mixed and "Turn 7 " not in mixed.split("Turn by turn")[1]
+    send(project, agent_run())
+    monkeypatch.setattr(compare_loading, "EVENTS", 3)
+    assert "Rows are compared as far as both were read." in page(client, a=TRACE, b=TRACE)
 
 
 def test_hostile_texts_are_shown_and_never_run(project: Project) -> None:
