@@ -50,10 +50,13 @@ def prepare_schema() -> None:
 
 
 def _missing_column() -> str:
-    """Return table.column of the first field of our models that the database does not have, or an empty string."""
+    """Return the first table, or table.column, of our models that the database does not have, or an empty string."""
     with connection.cursor() as cursor:
+        tables = connection.introspection.table_names(cursor)
         for model in (model for label in OUR_APPS for model in apps.get_app_config(label).get_models()):
             table = model._meta.db_table
+            if table not in tables:
+                return table
             found = {column.name for column in connection.introspection.get_table_description(cursor, table)}
             for field in model._meta.local_concrete_fields:
                 if field.column not in found:

@@ -64,7 +64,7 @@ class TemporalColumn:
     edges: type[WorldEdges] = WorldEdges
 
     def cannot(self, world: World) -> str:
-        return _after_end(world, "a driver")
+        return asked_after_end(world, "a driver")
 
     def open(self) -> AbstractAsyncContextManager[Play]:
         return temporal_player(deciding_seat, self.address, self.start_seconds, self.edges)
@@ -75,12 +75,13 @@ def deciding_seat(world: World) -> Seat:
     return Seat(DecidingDriver(Decisions(world)))
 
 
-def _after_end(world: World, occupant: str) -> str:
+def asked_after_end(world: World, occupant: str) -> str:
+    """Nobody asks what answers whole replies once it gave its last one."""
     return WHOLE.format(occupant=occupant) if world.attack == AFTER_END else ""
 
 
 def _seated(world: World, occupant: str) -> str:
-    return ONLY_SAYS.format(occupant=occupant) if world.attack in BESIDE else _after_end(world, occupant)
+    return ONLY_SAYS.format(occupant=occupant) if world.attack in BESIDE else asked_after_end(world, occupant)
 
 
 def adversary_cannot(world: World) -> str:
@@ -132,7 +133,7 @@ IN_PROCESS: Final = LocalColumn(
     "In process",
     "Decision objects, on the in-process runner.",
     lambda folder, stack: deciding_seat,
-    lambda world: _after_end(world, "a driver"),
+    lambda world: asked_after_end(world, "a driver"),
 )
 
 

@@ -9,13 +9,15 @@ none, or an instance, is played as it is: what it does not try is not exercised.
 import inspect
 from collections.abc import Collection
 from contextlib import AsyncExitStack
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Final
 
-from kernel.conformance.columns import LocalColumn, Makes
+from kernel.conformance.columns import LocalColumn, Makes, adversary_cannot, asked_after_end, mcp_cannot
 from kernel.conformance.playing import Seat, Unavailable
 from kernel.conformance.worlds import World
+from kernel.drivers.mcp_harness import McpHarnessRuntime
 from kernel.drivers.outside import GROUP, OutsideError, as_driver, loaded, outside_points
 from kernel.drivers.plugin import RuntimeDriver
 
@@ -56,7 +58,15 @@ def outside_column(name: str, thing: Any, about: str = "") -> LocalColumn:
     def makes(folder: Path, stack: AsyncExitStack) -> Makes:
         return lambda world: outside_seat(name, thing, world)
 
-    return LocalColumn(name, name, described, makes, lambda world: "")
+    return LocalColumn(name, name, described, makes, partial(cannot, thing))
+
+
+def cannot(thing: Any, world: World) -> str:
+    """Return why a world cannot be played by what was found, as its medium is that of a column of ours."""
+    harness = issubclass(thing, McpHarnessRuntime) if isinstance(thing, type) else isinstance(thing, McpHarnessRuntime)
+    if harness:
+        return mcp_cannot(world)
+    return adversary_cannot(world) if hasattr(thing, "run_turn") else asked_after_end(world, "a driver")
 
 
 def outside_seat(name: str, thing: Any, world: World) -> Seat:

@@ -68,6 +68,7 @@ def open_calls(step: Step, observed: ModelReplied) -> None:
         data = {"arguments": seen.excerpt, "step": seen.step}
         event_id = step.emit("tool.requested", observed.at_ns, data, caused_by=caused_by, **ids)
         gist = clip_bytes(seen.excerpt[:GIST_LIMIT], RECEIPT_BYTES)
+        gist += "…" if len(gist) < len(seen.excerpt) else ""
         calls.append(Call(kept, first + index, event_id, duplicate=duplicate, gist=gist))
     step.set(calls=tuple(calls), next_seq=first + len(calls))
     advance(step, observed.at_ns)

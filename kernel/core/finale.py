@@ -123,6 +123,6 @@ def _limitation(state: RunState, words: Words, limit: str) -> str:
 
 def note_receipt(step: Step, name: str, gist: str, status: str) -> None:
     """Remember that an executed call left a result: a line of what it was and how it ended."""
-    called = clip_bytes(" ".join([name, *gist.split()]), RECEIPT_BYTES)
+    called = " ".join([clip_bytes(name, RECEIPT_BYTES), *gist.split()])
     receipts = (*step.state.receipts, f"{called}: {status}")[-RECEIPTS:]
     step.set(receipts=receipts, n_receipts=step.state.n_receipts + 1)

@@ -19,11 +19,18 @@ def test_the_present_schema_is_accepted() -> None:
     prepare_schema()
 
 
-def test_a_database_of_an_earlier_state_is_refused_by_name() -> None:
-    """A column that a migration made anew would have is missing: the start ends with the column and the fix."""
+@pytest.mark.parametrize(
+    ("earlier", "missing"),
+    [
+        ("ALTER TABLE knowledge_activation DROP COLUMN shadow_tokens", r"knowledge_activation\.shadow_tokens"),
+        ("DROP TABLE debugger_escalationdecision", "debugger_escalationdecision"),
+    ],
+)
+def test_a_database_of_an_earlier_state_is_refused_by_name(earlier: str, missing: str) -> None:
+    """What a migration made anew would have is missing: the start ends with its name and the fix."""
     with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE knowledge_activation DROP COLUMN shadow_tokens")
-    with pytest.raises(CommandError, match=r"knowledge_activation\.shadow_tokens is not there.*VAR_DIR"):
+        cursor.execute(earlier)
+    with pytest.raises(CommandError, match=rf"{missing} is not there.*VAR_DIR"):
         prepare_schema()
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from kernel.conformance.__main__ import main
-from kernel.conformance.columns import TemporalColumn, all_columns
+from kernel.conformance.adversary import Adversary
+from kernel.conformance.columns import ADVERSARY, TemporalColumn, all_columns
 from kernel.conformance.conditions import CONDITIONS
 from kernel.conformance.moves import Decisions
 from kernel.conformance.outside_column import outside_column, outside_columns
@@ -324,6 +325,17 @@ async def test_an_installed_driver_has_a_column(tmp_path: Path, monkeypatch: pyt
     made = await make_report(outside_columns(""), [one for one in CONDITIONS if one.id == "ask"])
     assert [(cell.column, cell.result) for cell in made.cells] == [("told", "pass"), ("gone", "not exercised")]
     assert "'no'" in made.cell("ask", "gone").reason
+
+
+async def test_a_runtime_from_outside_is_not_asked_for_what_its_medium_cannot_do() -> None:
+    """Our own adversary, plugged in from outside, has the cells of its column; a decider is not called after its end."""
+    rows = [one for one in CONDITIONS if one.id in ("batch", "two-asks", "after-end")]
+    made = await make_report([ADVERSARY, outside_column("again", Adversary), outside_column("told", Told)], rows)
+    of = {
+        column: [(c.condition, c.result) for c in made.cells if c.column == column] for column in ("adversary", "again")
+    }
+    assert of["again"] == of["adversary"] != []
+    assert made.cell("after-end", "told").result == "not applicable"
 
 
 async def test_the_readmes_driver() -> None:
