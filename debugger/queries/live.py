@@ -42,6 +42,12 @@ class Window:
     def later(self) -> int | None:
         return self.last if self.last < self.n_filtered else None
 
+    @property
+    def end(self) -> int | None:
+        """Where the last window begins, None when it is this one or the next."""
+        start = max(0, (self.n_filtered - 1) // WINDOW * WINDOW)
+        return start if self.later is not None and start > self.later else None
+
 
 @dataclass(frozen=True, slots=True)
 class Cursor:

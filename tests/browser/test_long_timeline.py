@@ -85,3 +85,19 @@ def test_a_filter_counts_beside_all(visitor: Visitor) -> None:
     page.get_by_role("link", name="Later rows").last.click()
     is_at(WINDOW)
     assert "show=tools" in page.url
+
+
+def test_a_run_in_progress_grows_beyond_its_first_window(visitor: Visitor) -> None:
+    """What no longer fits is behind a link that comes without a reload; the last window goes on with the run."""
+    events = [dict(event) for event in long_run("long", N_EVENTS, 20, 400)]
+    send(visitor.project, events[:100])
+    page = visitor.open(RUN)
+    expect(page.locator("nav.pager")).to_have_count(0)
+    send(visitor.project, events[100:400])
+    expect(page.locator("nav.pager")).to_have_count(2, timeout=20_000)
+    assert page.locator("#rows a.row").count() <= WINDOW
+    page.get_by_role("link", name="Last rows").first.click()
+    expect(page.locator("#rows")).to_have_attribute("data-from", str(2 * WINDOW))
+    before = page.locator("#rows a.row").count()
+    send(visitor.project, events[400:430])
+    expect(page.locator("#rows a.row").nth(before)).to_be_visible(timeout=20_000)
