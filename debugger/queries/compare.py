@@ -17,8 +17,8 @@ CHANGED: Final = "changed"
 ONLY_A: Final = "only_a"
 ONLY_B: Final = "only_b"
 VERDICTS: Final = {SAME: "same", CHANGED: "changed", ONLY_A: "only in A", ONLY_B: "only in B"}
-# What a pair of rows is worth: a pair that tells the same is never given up for two that only look alike.
-WORTH_SAME, WORTH_ASKED, WORTH_KIND = 5, 3, 2
+# What a pair of rows is worth: one that tells the same is never given up for any number that only look alike.
+WORTH_SAME, WORTH_ASKED, WORTH_KIND = 1_000_000, 1_000, 1
 NAMED: Final = 2  # differences of a line that are named
 CELLS: Final = 400_000  # pairs of rows that are weighed in one comparison; beyond them rows are paired in their order
 

@@ -166,6 +166,17 @@ def test_the_same_call_is_preferred_to_one_of_the_same_tool() -> None:
     assert compared(a, b)[0][:2] == ("tool", "only_b")
 
 
+def test_a_row_that_is_the_same_is_not_given_up_for_many_that_look_alike() -> None:
+    """Three calls of the same tool could stand beside each other; the one that is the same in both decides."""
+    a = scripted("one-run", ("shell", "make", "ok"), *(("shell", f"a{number}", "x") for number in range(3)))
+    b = scripted("two-run", *(("shell", f"b{number}", "x") for number in range(3)), ("shell", "make", "ok"))
+    turns = align(told(a), told(b))
+    assert [pair.verdict for title, pair in lines(turns) if title == "Turn 1" and pair.a and "make" in pair.a.text] == [
+        SAME
+    ]
+    assert counts_of(turns)["only_a"] == counts_of(turns)["only_b"] == 3
+
+
 def test_more_rows_than_are_weighed_are_paired_in_their_order() -> None:
     """Beyond the bound nothing is weighed, the turn says so, and no row is lost."""
     n = int(CELLS**0.5) + 10
