@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from contract.events import TERMINAL_TYPES
-from debugger.queries.compare_rows import Told, differences
+from debugger.queries.compare_rows import Told, differences, unseen_differences
 from debugger.queries.rows import Row
 
 SAME: Final = "same"
@@ -28,12 +28,16 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A line of the comparison: a row of A, one of B, or both. `differs` tells of a changed pair."""
+    """A line of the comparison: a row of A, one of B, or both. `differs` tells of a changed pair.
+
+    `unseen` is, for each side, a line of a text that differs and that the row does not show.
+    """
 
     a: Row | None
     b: Row | None
     verdict: str
     differs: tuple[str, ...] = ()
+    unseen: tuple[str, str] = ("", "")
 
     @property
     def word(self) -> str:
@@ -158,7 +162,8 @@ def _pairs(a: Sequence[Told], b: Sequence[Told], joined: Sequence[tuple[int, int
         lines += [Pair(None, told.row, ONLY_B) for told in b[there:next_b]]
         if next_a < len(a) and next_b < len(b):
             other = differences(a[next_a], b[next_b])
-            lines.append(Pair(a[next_a].row, b[next_b].row, CHANGED if other else SAME, other))
+            unseen = unseen_differences(a[next_a], b[next_b]) if other else ("", "")
+            lines.append(Pair(a[next_a].row, b[next_b].row, CHANGED if other else SAME, other, unseen))
         here, there = next_a + 1, next_b + 1
     return tuple(lines)
 

@@ -6,10 +6,11 @@ Two rows that tell the same are the same line of a comparison, whatever run they
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Final
 
 from debugger.queries.grouping import RECEIPT
-from debugger.queries.pieces import counted, said
+from debugger.queries.pieces import counted, one_line, said
 from debugger.queries.rows import RUN, Row
 from ingest.journal import JournalEvent
 
@@ -29,6 +30,8 @@ TEXTS: Final = {
     "query": "query",
     "block": "knowledge put in",
 }
+UNSEEN: Final = ("result", "query", "block")  # texts that no row shows
+LINE: Final = 160  # code points of a line of such a text
 COUNTS: Final = {"n_calls": "number of calls"}
 WORDS: Final = {
     STATE: "how it ended",
@@ -40,6 +43,7 @@ WORDS: Final = {
 FIXED: Final = ("rules", "task")  # origins of messages that are compared by their content, not only by their kind
 _TIME: Final = (
     r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?Z| UTC|[+-]\d\d:?\d\d)?|"
+    r"\b[A-Z][a-z]{2} [ \d]\d \d\d:\d\d\b|"
     r"\b\d\d:\d\d:\d\d(?:[.,]\d{1,9})?|\b1\d{9}(?:\.\d{1,9})?\b|(?<=at )[+-]\d[\d,.]{0,12}"
 )
 _LONG: Final = r"\b\d{1,6}(?:\.\d{1,6})? ?(?:ms|s)\b"
@@ -74,6 +78,17 @@ def tell_rows(rows: Iterable[Row], events: Mapping[str, JournalEvent], run_id: s
     """Return what each row tells; `events` are the run's, by id."""
     own = own_pattern(run_id)
     return tuple(_tell(row, [events[one] for one in row.event_ids if one in events], own) for row in rows)
+
+
+def unseen_differences(a: Told, b: Told) -> tuple[str, str]:
+    """Return the first line of each that differs in a text which the rows do not show; empty where they show it."""
+    of_a, of_b = dict(a.parts), dict(b.parts)
+    name = next((name for name in UNSEEN if of_a.get(name) != of_b.get(name)), None)
+    if name is None or a.asked != b.asked:  # who asks otherwise is answered otherwise
+        return "", ""
+    pairs = zip_longest(of_a.get(name, "").splitlines(), of_b.get(name, "").splitlines(), fillvalue="")
+    one, other = next(((one, other) for one, other in pairs if one != other), ("", ""))
+    return one_line(one, LINE) or "no such line", one_line(other, LINE) or "no such line"
 
 
 def own_pattern(run_id: str) -> re.Pattern[str] | None:

@@ -139,6 +139,18 @@ def test_what_a_changed_row_differs_in_is_named() -> None:
     ]
 
 
+def test_a_difference_that_no_row_shows_is_shown() -> None:
+    """The first line of a result that is another stands with both rows; of another question there is nothing to say."""
+    one, other = "1 failed\n2 passed at 03:12:08", "1 failed\n3 passed at 09:00:00"
+    turns = align(
+        told(scripted("one-run", ("shell", "make", one))), told(scripted("two-run", ("shell", "make", other)))
+    )
+    [pair] = [pair for _, pair in lines(turns) if pair.verdict != SAME]
+    assert pair.unseen == ("2 passed at <time>", "3 passed at <time>")
+    asked = align(told(scripted("one-run", ("shell", "a", one))), told(scripted("two-run", ("shell", "b", other))))
+    assert [pair.unseen for _, pair in lines(asked) if pair.verdict != SAME] == [("", "")]
+
+
 def test_a_call_more_moves_nothing_else() -> None:
     """A call that only one run made stands alone; the calls around it stay beside their own."""
     a = scripted("one-run", ("shell", "ls", "x"), ("shell", "make", "ok"))
@@ -195,6 +207,7 @@ def test_more_rows_than_are_weighed_are_paired_in_their_order() -> None:
         ("commit 3f2a9c1 at 2026-11-30T03:12:08.5Z", "commit <id> at <time>"),
         ("passed in 0.02s, seen at +1.42", "passed in <long>, seen at <time>"),
         ("id 5c1f77aa-0000-4000-8000-0123456789ab", "id <id>"),
+        ("-rw-r--r-- 1 me 8192 Nov 30 18:26 shop.db", "-rw-r--r-- 1 me 8192 <time> shop.db"),
         ("exit 128, 3 passed, version 1.2", "exit 128, 3 passed, version 1.2"),
     ],
 )
