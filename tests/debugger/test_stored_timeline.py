@@ -202,6 +202,21 @@ def test_a_page_costs_the_same_queries_however_long_the_run_is(project: Project)
             assert (name, len(queries)) == (name, committed[name])
 
 
+def test_a_page_that_followed_a_run_ends_with_its_stored_rows(project: Project) -> None:
+    """A poll of a page that knows less draws all rows of its window anew, and stops asking."""
+    client = Client()
+    client.force_login(make_person("bob", project))
+    built, _ = stored(project, long_one(project))
+    asked = reverse("run-rows", args=["alpha", "long"]) + f"?after=40&folded=40&axis=5&from={WINDOW}"
+    answer = client.get(asked, headers={"HX-Request": "true"})
+    assert answer.status_code == 286
+    assert "run-ended" in answer.headers["HX-Trigger"]
+    body = answer.content.decode()
+    shown = cut_window(built.timeline, Shown("all", "", WINDOW))
+    assert all(f'id="{row.key}"' in body for section in shown.sections for row in section.rows)
+    assert body.count('class="row"') == WINDOW
+
+
 def test_what_changed_is_not_shown_from_the_store(project: Project) -> None:
     """New events, a new fold and another version each make the stored rows untrue; then all is read as before."""
     events = typical_run()
