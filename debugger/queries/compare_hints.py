@@ -49,17 +49,21 @@ class HintLine:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """What came of a situation in one run: the search, the hints, and how it went on. `n_met` counts the times."""
+    """What came of a situation in one run: the search, the hints, and how it went on. `n_met` counts the times.
+
+    `ended` is how the search ended, in a word: how many candidates it looked at is no outcome.
+    """
 
     activation_id: str
     n_met: int
+    ended: str
     searched: str
     hints: str
     went_on: str
 
     @property
     def told(self) -> tuple[str, str, str]:
-        return self.searched, self.hints, self.went_on
+        return self.ended, self.hints, self.went_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,7 @@ def _met(activations: Sequence[Activation] | None, candidates: Iterable[Candidat
     return Met(
         activation_id=told.activation_id,
         n_met=len(activations),
+        ended=told.skip_reason or ("withheld" if told.arm == "withheld" else told.result),
         searched=_searched(told),
         hints=hints if told.n_offered else "",
         went_on=", ".join(filter(None, (resolved, *outcomes))),
@@ -178,4 +183,6 @@ def _searched(one: Activation) -> str:
         return stages.ACTIVATION_RESULTS[one.result]
     if not one.result:
         return "not answered yet"
-    return f"{plural(one.n_retrieved, 'candidate')} found" if one.n_retrieved else "nothing known fits"
+    if not one.n_retrieved:
+        return "nothing known fits"
+    return f"{plural(one.n_retrieved, 'candidate')} found" + ("" if one.n_offered else ", none offered")

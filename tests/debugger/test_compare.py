@@ -252,6 +252,18 @@ def test_a_situation_that_both_met_tells_what_came_of_it_in_each() -> None:
     assert mirror == sorted(line.word for line in situation_lines(helped, withheld))
 
 
+def test_another_number_of_candidates_is_no_other_outcome() -> None:
+    """Knowledge grows between two runs: a search that offered nothing in either came out the same."""
+    about: dict[str, Any] = {"activation_id": "x:a1", "ordinal": 0, "trigger": "task.priming", "result": "empty"}
+    a, b = Activation(**about, n_retrieved=16), Activation(**about, n_retrieved=15)
+    [line] = situation_lines(([a], []), ([b], []))
+    assert line.word == "same outcome"
+    assert line.a is not None and line.a.searched == "16 candidates found, none offered"
+    failed = Activation(**{**about, "result": "timeout"})
+    [line] = situation_lines(([a], []), ([failed], []))
+    assert line.word == "other outcome"
+
+
 def test_settings_that_differ_are_named_to_the_last_level() -> None:
     """Limits, switches, lists whatever their order; a run that did not report its start is said to have not."""
     a, b = Recorder("one-run"), Recorder("two-run")
