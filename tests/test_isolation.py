@@ -199,6 +199,7 @@ def told(response: HttpResponse) -> tuple[int, str, str]:
     body = response.getvalue().decode(errors="replace")  # of a file that is streamed as well
     body = re.sub(r"[A-Za-z0-9]{64}", "TOKEN", body)  # against forged requests, masked anew in each answer
     body = re.sub(r'"computed_at":"[^"]+"|as of <time.+?</time>|class="took">[^<]+', "", body)  # the answer's own time
+    body = re.sub(r'name="key" value="[^"]+"|since=\d+', "", body)  # a form's own name, and since when a page waits
     return response.status_code, response.headers.get("Location", ""), body
 
 
