@@ -115,7 +115,8 @@ class StoredRun:
         sources = [one.source_event_id for one in activations if one.source_event_id]
         known = {row.key for row in rows}
         both = [*rows, *(row for row in others if row.key not in known)]
-        return self._part(both, self._events([*mine, *sources]), activations, candidates)
+        told = [event_id for row in others for event_id in row.event_ids]
+        return self._part(both, self._events([*mine, *sources, *told]), activations, candidates)
 
     def _part(
         self,
