@@ -316,7 +316,7 @@ def test_case_33_counts_and_more_are_always_visible(project: Project) -> None:
     assert "1,001 events" in whole
     assert "Later rows" in whole
     last = page(client, "run-detail", TRACE, **{"event": f"{1_001:016x}"})
-    assert f"rows {1_000 // WINDOW * WINDOW + 1}–1,001 of 1,001" in last
+    assert f"rows {1_000 // WINDOW * WINDOW + 1:,}–1,001 of 1,001" in last
     assert f'data-event="{1_001:016x}"' in last
 
 

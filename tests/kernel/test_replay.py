@@ -21,10 +21,12 @@ import asyncio, sys
 from pathlib import Path
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
+from kernel.runtime.leaving import leave
 from kernel.runtime.workflow import AgentRun
 
 history = WorkflowHistory.from_json("recorded", Path(sys.argv[1]).read_text())
 asyncio.run(Replayer(workflows=[AgentRun]).replay_workflow(history))
+leave(0)
 """
 # What a change of the core looks like: where, what stood there, what stands there now.
 IMPURE_CLOCK = ("decide.py", "    name = type(observation).__name__\n", "    name = type(observation).__name__\n    import datetime; datetime.datetime.now()\n")  # fmt: skip # noqa: E501
