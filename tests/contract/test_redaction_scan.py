@@ -124,7 +124,8 @@ def test_no_secret_and_no_long_name_is_remembered() -> None:
 
 def test_a_clean_event_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A span of twenty texts costs one search of the automaton and no step of any other expression."""
-    redact_value(SPAN)
+    for _ in range(2):  # the names it has are remembered now, also where the first time the memory was full
+        redact_value(SPAN)
     counter = count_steps(monkeypatch, secret_finders, secret_formats, secret_values)
     looks = []
     scan = secret_scan.CompiledScan(secret_scan.ENGINE)
