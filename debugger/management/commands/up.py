@@ -33,8 +33,9 @@ LINK_POLL_SECONDS = 2.0
 WITH_REPORT = (0, 1)  # exit statuses of kernel.conformance: no cell fails, or one does
 
 
-class Stopped(BaseException):
-    """A signal asked for a stop; not an Exception, so that nothing on the way takes it for a failure."""
+class Stopped(KeyboardInterrupt):
+    """A signal asked for a stop; not an Exception, so that nothing on the way takes it for a failure, and the one kind
+    that an event loop passes on from any of its callbacks."""
 
 
 class Command(BaseCommand):
