@@ -202,7 +202,7 @@ def test_more_rows_than_are_weighed_are_paired_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("text", "settled"),
     [
-        ("wrote /work/run-77/out", "wrote /work/<run>/out"),
+        ("wrote runs/run-77/out", "wrote runs/<run>/out"),
         ("run-77:a1 and run-778", "<run>:a1 and run-778"),
         ("commit 3f2a9c1 at 2026-11-30T03:12:08.5Z", "commit <id> at <time>"),
         ("passed in 0.02s, seen at +1.42", "passed in <long>, seen at <time>"),
