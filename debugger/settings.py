@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+import plotly
 from django.core.exceptions import ImproperlyConfigured
 
 from debugger.embedded.var_dir import local_secret_key
@@ -143,7 +144,7 @@ TEMPLATES = [
     }
 ]
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [BASE_DIR / "static", ("plotly", Path(plotly.__file__).parent / "package_data")]  # plotly.min.js
 STATIC_ROOT = VAR_DIR / "static"
 USE_TZ = True
 TIME_ZONE = "UTC"
