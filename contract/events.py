@@ -85,6 +85,7 @@ EVENT_TYPES: Final[dict[str, EventType]] = {
             "task": may("str", "the task as given"),
             "agent": may("str", "name of the driver"),
             "model": may("str", "model behind the driver"),
+            "conversation_id": may("str", "the conversation of which this run is one turn, where it is one"),
             "limits": may("object", "activation and turn limits, by name"),
             "switches": may("object", "which triggers and modes are on"),
             "tools": may("array", "names of the tools offered"),

@@ -86,6 +86,7 @@ def on_prepared(step: Step, observed: RunPrepared) -> None:
         "task": spec.task,
         "agent": clip(spec.agent, NAME_LIMIT),
         "model": clip(spec.model, NAME_LIMIT) or None,
+        "conversation_id": spec.conversation.conversation_id if spec.conversation else None,
         "limits": asdict(spec.limits),
         "switches": asdict(spec.switches),
         "tools": [tool.name for tool in observed.tools],

@@ -63,6 +63,14 @@ async def test_a_turn_finds_what_the_one_before_left() -> None:
     assert edges.data_of("answer.cut") == [{"heard": "prefix", "prefix": STORY[:6], "record_id": answer_id("one")}]
 
 
+async def test_a_turn_names_its_conversation() -> None:
+    """The start of a run says which conversation it is a turn of; one that is none says nothing."""
+    edges = MemoryEdges(ScriptedModel("fine", "good"))
+    await go(edges, "one", "hi")
+    await LocalRun(edges, clock_ns=edges.clock).run(replace(SPEC, run_id="two", conversation=None))
+    assert [data.get("conversation_id") for data in edges.data_of("run.started")] == ["talk", None]
+
+
 async def test_t32_an_answer_is_kept_without_the_label_it_copied() -> None:
     """Neither the run's answer nor the row has it, so nothing that is read again teaches it."""
     edges = MemoryEdges(
