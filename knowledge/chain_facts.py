@@ -18,6 +18,8 @@ class RunFacts:
     model: str = ""
     parent_run_id: str | None = None
     team_root: str | None = None
+    conversation_id: str | None = None
+    waiting_for: str = ""
     started_ns: int | None = None
     ended_ns: int | None = None
     limits: dict[str, Any] = field(default_factory=dict)

@@ -6,6 +6,7 @@ go. (Seed 001 §13.)
 """
 
 from dataclasses import fields
+from datetime import datetime
 from typing import Any, Final
 
 from django.db import connection, models, transaction
@@ -17,6 +18,7 @@ from knowledge import projection
 from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
 from knowledge.fold import FOLD_VERSION, fold_run
 from knowledge.models import Activation, Candidate, RunSummary
+from knowledge.run_facets import run_facets
 
 MAX_ROUNDS: Final = 20  # folds of one run in a row; after that the sweep goes on with it
 BATCH: Final = 500  # rows of one INSERT
@@ -60,7 +62,8 @@ def _claim(project_id: int, run_id: str) -> bool:
 
 
 def _fold_once(project_id: int, run_id: str, force: bool) -> bool:
-    run = Run.objects.filter(project_id=project_id, run_id=run_id).values("last_arrival", "folded_arrival").first()
+    read = ("last_arrival", "folded_arrival", "first_received_at")
+    run = Run.objects.filter(project_id=project_id, run_id=run_id).values(*read).first()
     if run is None or not (force or run["folded_arrival"] < run["last_arrival"]):
         return False
     events = read_events(project_id, run_id)
@@ -70,7 +73,7 @@ def _fold_once(project_id: int, run_id: str, force: bool) -> bool:
     counts = any(projection.affects_knowledge(event.type) for event in events)
     before = projection.reported(project_id, [run_id]) if counts else {}
     if events:
-        _replace(project_id, run_id, fold_run(events), arrival)
+        _replace(project_id, run_id, fold_run(events), arrival, run["first_received_at"])
     marked = Run.objects.filter(project_id=project_id, run_id=run_id, folded_arrival__lte=arrival)
     if not marked.update(folded_arrival=arrival):
         raise RunGone(run_id)
@@ -79,13 +82,16 @@ def _fold_once(project_id: int, run_id: str, force: bool) -> bool:
     return True
 
 
-def _replace(project_id: int, run_id: str, chain: RunChain, arrival: int) -> None:
+def _replace(project_id: int, run_id: str, chain: RunChain, arrival: int, first_received_at: datetime) -> None:
     """Put the rows of `chain` in the place of the run's old ones, inside the caller's transaction."""
     key: dict[str, Any] = {"project_id": project_id, "run_id": run_id}
     derived: dict[str, Any] = {**key, "fold_version": FOLD_VERSION}
     for model in (Candidate, Activation, RunSummary):
         model.objects.filter(**key).delete()
-    RunSummary.objects.create(**derived, **_values(chain.run), folded_arrival=arrival, folded_at=timezone.now())
+    listed: dict[str, Any] = {"facets": run_facets(project_id, chain), "first_received_at": first_received_at}
+    RunSummary.objects.create(
+        **derived, **_values(chain.run), **listed, folded_arrival=arrival, folded_at=timezone.now()
+    )
     Activation.objects.bulk_create(
         (Activation(**derived, **_values(facts)) for facts in chain.activations), batch_size=BATCH
     )

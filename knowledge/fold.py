@@ -18,6 +18,7 @@ from knowledge.span_runs import earliest, model_tokens, model_turns, read_run
 from knowledge.span_searches import AGENT_SEARCH, add_searches
 from knowledge.spans import RUN_TYPES, Spans, is_span, read_spans, superseded
 from knowledge.usage import judge, make_record
+from knowledge.waiting import waiting_for
 
 FOLD_VERSION: Final = "fold.v1"
 TURN_TYPES: Final = ("model.requested", "turn.started", "turn.completed")
@@ -164,6 +165,7 @@ def _summary(spans: Spans, n_events: int, calls: Sequence[Call], activations: Se
         hint_tokens=sum(activation.tokens for activation in runtime),
         priming_tokens=sum(activation.tokens for activation in activations) - sum(one.tokens for one in runtime),
         model_tokens=_model_tokens(typed, spans),
+        waiting_for="" if "ended_ns" in row else waiting_for(events),
         **row,
     )
 
@@ -177,6 +179,7 @@ def _take_start(row: Row, typed: Mapping[str, Sequence[JournalEvent]]) -> None:
             task=read.text(data, "task", read.TEXT_LIMIT),
             agent=read.identity(data, "agent"),
             model=read.identity(data, "model"),
+            conversation_id=read.identity(data, "conversation_id"),
             limits=read.mapping(data, "limits"),
             switches=read.mapping(data, "switches"),
         )

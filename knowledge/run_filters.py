@@ -32,7 +32,7 @@ MOST_TRIGGERS: Final = 100  # offered as choices of the filter
 JOINED: Final = tuple(
     field.attname
     for field in RunSummary._meta.concrete_fields
-    if field.attname not in ("project_id", "run_id", "status", "folded_arrival")
+    if field.attname not in ("project_id", "run_id", "status", "folded_arrival", "first_received_at", "facets")
 )
 
 

@@ -212,6 +212,8 @@ class Migration(migrations.Migration):
                 ('model', models.TextField(default='')),
                 ('parent_run_id', models.TextField(null=True)),
                 ('team_root', models.TextField(null=True)),
+                ('conversation_id', models.TextField(help_text='the conversation of which the run is one turn', null=True)),
+                ('waiting_for', models.TextField(default='', help_text='approval or question, empty while nobody is asked')),
                 ('started_ns', models.BigIntegerField(null=True)),
                 ('ended_ns', models.BigIntegerField(null=True)),
                 ('limits', models.JSONField(default=dict)),
@@ -233,6 +235,8 @@ class Migration(migrations.Migration):
                 ('hint_tokens', models.BigIntegerField(default=0, help_text='runtime tokens used, priming not counted')),
                 ('priming_tokens', models.BigIntegerField(default=0)),
                 ('model_tokens', models.BigIntegerField(default=0, help_text='input + output as reported, else the request estimate')),
+                ('facets', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), default=list, help_text='what lists find the run by', size=None)),
+                ('first_received_at', models.DateTimeField(help_text='that of the run registry: the order of lists')),
                 ('fold_version', models.TextField()),
                 ('folded_arrival', models.BigIntegerField()),
                 ('folded_at', models.DateTimeField()),
@@ -374,11 +378,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='runsummary',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['tools'], name='run_summary_tools'),
+            index=models.Index(fields=['project', '-first_received_at', '-run_id'], name='run_summary_listed'),
         ),
         migrations.AddIndex(
             model_name='runsummary',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['mcp_servers'], name='run_summary_servers'),
+            index=django.contrib.postgres.indexes.GinIndex(fields=['facets'], name='run_summary_facets'),
         ),
         migrations.CreateModel(
             name='TermCount',

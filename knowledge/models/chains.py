@@ -32,6 +32,8 @@ class RunSummary(models.Model):
     model = models.TextField(default="")
     parent_run_id = models.TextField(null=True)
     team_root = models.TextField(null=True)
+    conversation_id = models.TextField(null=True, help_text="the conversation of which the run is one turn")
+    waiting_for = models.TextField(default="", help_text="approval or question, empty while nobody is asked")
     started_ns = models.BigIntegerField(null=True)
     ended_ns = models.BigIntegerField(null=True)
     limits = models.JSONField(default=dict)
@@ -55,6 +57,8 @@ class RunSummary(models.Model):
     hint_tokens = models.BigIntegerField(default=0, help_text="runtime tokens used, priming not counted")
     priming_tokens = models.BigIntegerField(default=0)
     model_tokens = models.BigIntegerField(default=0, help_text="input + output as reported, else the request estimate")
+    facets = ArrayField(models.TextField(), default=list, help_text="what lists find the run by")
+    first_received_at = models.DateTimeField(help_text="that of the run registry: the order of lists")
     fold_version = models.TextField()
     folded_arrival = models.BigIntegerField()
     folded_at = models.DateTimeField()
@@ -63,8 +67,8 @@ class RunSummary(models.Model):
         indexes = [
             models.Index(fields=["project", "-started_ns"], name="run_summary_recent"),
             models.Index(fields=["project", "status"], name="run_summary_status"),
-            GinIndex(fields=["tools"], name="run_summary_tools"),
-            GinIndex(fields=["mcp_servers"], name="run_summary_servers"),
+            models.Index(fields=["project", "-first_received_at", "-run_id"], name="run_summary_listed"),
+            GinIndex(fields=["facets"], name="run_summary_facets"),
         ]
 
 

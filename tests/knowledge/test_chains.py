@@ -74,7 +74,11 @@ def test_batches_in_any_order_end_in_the_same_rows(project: Project, size: int) 
         assert lag(project) == 0
 
     def without_project(rows: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
-        return [[{**row, "project_id": 0} for row in table] for table in rows]
+        of_its_own = {"project_id", "first_received_at"}
+        found = [[{name: row[name] for name in row.keys() - of_its_own} for row in table] for table in rows]
+        for row in found[DERIVED.index(RunSummary)]:
+            row["facets"] = [facet.partition(":")[2] for facet in row["facets"]]
+        return found
 
     assert without_project(derived(project)) == without_project(derived(other))
 
