@@ -12,7 +12,8 @@ from django.views.decorators.http import require_GET
 
 from debugger.access import person_only
 from debugger.htmx import HtmxHttpRequest
-from debugger.queries.conformance import Report, ReportProblem, read_report
+from debugger.queries.conformance import Report, read_report
+from debugger.queries.report_file import ReportProblem
 
 
 @person_only

@@ -16,7 +16,8 @@ from pytest_django import Settings
 from debugger.grants import granted_to
 from debugger.launching import with_grants
 from debugger.models import EscalationDecision
-from debugger.queries.conformance import MOST_CELLS, ReportProblem, lay_out
+from debugger.queries.conformance import MOST_CELLS, lay_out
+from debugger.queries.report_file import ReportProblem
 from ingest.deletion import delete_project
 from ingest.models import Project
 from kernel.edge.spec import spec_problem

@@ -15,8 +15,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from debugger.queries import conformance
-from debugger.queries.conformance import NO_CELL, RESULTS, ReportProblem, lay_out, read_report
+from debugger.queries import report_file
+from debugger.queries.conformance import NO_CELL, RESULTS, lay_out, read_report
+from debugger.queries.report_file import ReportProblem
 from ingest.projects import ProjectError, create_project
 from tests.factories import make_person, make_project
 
@@ -146,7 +147,7 @@ def torn(path: Path) -> None:
 
 def huge(path: Path) -> None:
     with path.open("wb") as file:
-        file.truncate(conformance.MOST_BYTES + 1)
+        file.truncate(report_file.MOST_BYTES + 1)
 
 
 def deep(path: Path) -> None:

@@ -24,7 +24,8 @@ from debugger.embedded.stack import Addresses, Stack
 from debugger.embedded.var_dir import claim_var_dir, release_var_dir, remove_places, write_places
 from debugger.launching import Runtime
 from debugger.preparation import Prepared, fresh_sign_in_path, prepare_demo, prepare_schema
-from debugger.queries.conformance import ReportProblem, read_report
+from debugger.queries.conformance import read_report
+from debugger.queries.report_file import ReportProblem
 from debugger.settings import database_from_url
 
 DEFAULT_PORT = 8000
