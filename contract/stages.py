@@ -170,6 +170,22 @@ OUTCOMES: Final[Words] = {
     "neutral": "no difference was seen",
 }
 
+# What can be said of the effect of offering, and what is compared for it.
+VERDICTS: Final[Words] = {
+    "collecting": "too few situations or runs to say anything of an effect yet",
+    "inconclusive": "enough was counted, and the effect may still be for the better, for the worse, or none",
+    "helps": "situations went better where hints went in than where they were withheld",
+    "harms": "situations went worse where hints went in than where they were withheld",
+    "no_practical_effect": "whatever the effect is, it is smaller than what matters",
+    "invalid": "the draws do not have the share they were made with, so the arms cannot be compared",
+}
+
+OUTCOME_MEASURES: Final[Words] = {
+    "near": "the situation was resolved within the next calls",
+    "far": "the run succeeded",
+    "calls": "a later call of the same tool or server did not fail",
+}
+
 ITEM_STATES: Final[Words] = {
     "proposed": "written down, not yet confirmed",
     "confirmed": "confirmed by evidence or a curator",
