@@ -26,6 +26,10 @@ class LaunchError(Exception):
     """A run could not be started or followed; the message says why in one line."""
 
 
+class NotEnded(LaunchError):
+    """A run that was waited for goes on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """Where runs are executed: a Temporal server, one of its namespaces, the kernel's task queue."""
@@ -79,7 +83,8 @@ def with_grants(spec: Mapping[str, object], tools: Iterable[str]) -> dict[str, o
 
 
 def wait_for_run(runtime: Runtime, run_id: str, seconds: float) -> str:
-    """Wait for the run to end and return its status. Raises LaunchError when it fails or `seconds` pass first."""
+    """Wait for the run to end and return its status. Raises NotEnded when `seconds` pass first, LaunchError when the
+    workflow itself fails."""
     return asyncio.run(_wait_for_run(runtime, run_id, seconds))
 
 
@@ -148,7 +153,7 @@ async def _wait_for_run(runtime: Runtime, run_id: str, seconds: float) -> str:
     try:
         result = await asyncio.wait_for(client.get_workflow_handle(run_id).result(), seconds)
     except TimeoutError:
-        raise LaunchError(f"run {run_id} did not end within {seconds:.0f} s") from None
+        raise NotEnded(f"run {run_id} did not end within {seconds:.0f} s") from None
     except (WorkflowFailureError, RPCError) as error:
         raise LaunchError(f"run {run_id} failed: {error.__cause__ or error}") from error
     if not isinstance(result, dict) or not isinstance(result.get("status"), str):
