@@ -26,7 +26,7 @@ LONG: Final = "a-very-long-name-" + "n" * 150
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One look at a page: `name` of its picture, address, status of its answer, and what is clicked or pressed there."""
+    """One look at a page: name of its picture, address, status of its answer, and what is clicked or pressed there."""
 
     name: str
     path: str
