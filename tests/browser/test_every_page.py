@@ -16,6 +16,7 @@ from tests.browser.every_page import NO_PAGE, VIEWS, View, fill, names_of_addres
 
 pytestmark = pytest.mark.browser
 
+
 def test_every_address_is_looked_at() -> None:
     """A new page gets its views in `every_page.VIEWS`, or the reason why it shows none in NO_PAGE there."""
     assert names_of_addresses() == VIEWS.keys() | NO_PAGE.keys()
