@@ -193,7 +193,7 @@ INGEST_REJECTS_PER_HOUR = env_int("INGEST_REJECTS_PER_HOUR", 5_000, 1)  # reject
 READ_MAX_PAGE_BYTES = env_int("READ_MAX_PAGE_BYTES", 8 * 1024 * 1024, 1)  # bytes of event data in one answer
 INGEST_FOLD_TASK = env_str("INGEST_FOLD_TASK", "knowledge.fold_runs")  # Celery task queued when runs got events
 INGEST_TOTALS = env_str("INGEST_TOTALS", "knowledge.totals.add_to_totals")  # keeps the counts of runs that go
-INGEST_UNCOUNT = env_str("INGEST_UNCOUNT", "knowledge.projection.take_away")  # uncounts runs that are deleted
+INGEST_UNCOUNT = env_str("INGEST_UNCOUNT", "knowledge.totals.take_away")  # uncounts runs that are deleted
 
 # Knowledge items.
 KNOWLEDGE_MAX_BODY_BYTES = env_int("KNOWLEDGE_MAX_BODY_BYTES", 1024 * 1024, 1)  # bytes of a request about one item
@@ -222,6 +222,7 @@ RUN_PROJECT = env_str("RUN_PROJECT")  # slug of the project whose key the kernel
 
 # Conformance.
 CONFORMANCE_REPORT = Path(env_str("CONFORMANCE_REPORT") or VAR_DIR / "conformance.json").resolve()  # its page
+EXPERIMENTS_DIR = Path(env_str("EXPERIMENTS_DIR") or VAR_DIR / "experiments").resolve()  # reports of the benchmark
 
 # Operations.
 METRICS_TOKEN = env_str("METRICS_TOKEN")  # bearer token of /metrics; without one it is for this machine only

@@ -125,6 +125,23 @@ class ActivationFacts:
     later_calls: list[dict[str, Any]] = field(default_factory=list)
     resolved: bool | None = None
     resolved_event_id: str | None = None
+    near: bool | None = None
+    calls_after: int = 0
+    failed_after: int = 0
+    turns_after: int = 0
+    model_tokens_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a person said of one hint; an empty outcome takes back what was said before. `said_at` in ISO 8601."""
+
+    activation_id: str
+    knowledge_id: str
+    outcome: str
+    reason: str
+    by: str
+    said_at: str
 
 
 @dataclass(frozen=True, slots=True)

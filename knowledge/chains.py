@@ -5,6 +5,7 @@ process at a time folds a run; another that comes meanwhile leaves, because the 
 go. (Seed 001 §13.)
 """
 
+from collections.abc import Iterable
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final
@@ -14,11 +15,13 @@ from django.utils import timezone
 
 from ingest.journal import read_events
 from ingest.models import Run
-from knowledge import projection
+from knowledge import projection, rolling
 from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
 from knowledge.fold import FOLD_VERSION, fold_run
 from knowledge.models import Activation, Candidate, RunSummary
 from knowledge.run_facets import run_facets
+from knowledge.task_grams import task_grams
+from knowledge.verdicts import verdicts_of
 
 MAX_ROUNDS: Final = 20  # folds of one run in a row; after that the sweep goes on with it
 BATCH: Final = 500  # rows of one INSERT
@@ -62,18 +65,20 @@ def _claim(project_id: int, run_id: str) -> bool:
 
 
 def _fold_once(project_id: int, run_id: str, force: bool) -> bool:
-    read = ("last_arrival", "folded_arrival", "first_received_at")
+    read = ("last_arrival", "folded_arrival", "first_received_at", "run_day")
     run = Run.objects.filter(project_id=project_id, run_id=run_id).values(*read).first()
     if run is None or not (force or run["folded_arrival"] < run["last_arrival"]):
         return False
-    events = read_events(project_id, run_id)
+    events, verdicts = read_events(project_id, run_id), verdicts_of(project_id, run_id)
     # Without events the day was forgotten: what was derived from them stays, and is all there is.
     arrival = max((event.arrival for event in events), default=run["last_arrival"])
     # Only these can have been counted before, and only these can count now.
-    counts = any(projection.affects_knowledge(event.type) for event in events)
+    counts = bool(verdicts) or any(projection.affects_knowledge(event.type) for event in events)
     before = projection.reported(project_id, [run_id]) if counts else {}
     if events:
-        _replace(project_id, run_id, fold_run(events), arrival, run["first_received_at"])
+        chain = fold_run(events, verdicts)
+        _replace(project_id, run_id, chain, arrival, run["first_received_at"])
+        rolling.keep_contribution(project_id, run_id, run["run_day"], chain)
     marked = Run.objects.filter(project_id=project_id, run_id=run_id, folded_arrival__lte=arrival)
     if not marked.update(folded_arrival=arrival):
         raise RunGone(run_id)
@@ -83,21 +88,41 @@ def _fold_once(project_id: int, run_id: str, force: bool) -> bool:
 
 
 def _replace(project_id: int, run_id: str, chain: RunChain, arrival: int, first_received_at: datetime) -> None:
-    """Put the rows of `chain` in the place of the run's old ones, inside the caller's transaction."""
+    """Put the rows of `chain` in the place of the run's old ones, inside the caller's transaction.
+
+    Of activations and candidates only those that changed are written: a long run has thousands that no longer do.
+    """
     key: dict[str, Any] = {"project_id": project_id, "run_id": run_id}
     derived: dict[str, Any] = {**key, "fold_version": FOLD_VERSION}
-    for model in (Candidate, Activation, RunSummary):
-        model.objects.filter(**key).delete()
-    listed: dict[str, Any] = {"facets": run_facets(project_id, chain), "first_received_at": first_received_at}
+    RunSummary.objects.filter(**key).delete()
+    listed: dict[str, Any] = {
+        "facets": run_facets(project_id, chain),
+        "task_grams": task_grams(project_id, chain.run.task),
+        "first_received_at": first_received_at,
+    }
     RunSummary.objects.create(
         **derived, **_values(chain.run), **listed, folded_arrival=arrival, folded_at=timezone.now()
     )
-    Activation.objects.bulk_create(
-        (Activation(**derived, **_values(facts)) for facts in chain.activations), batch_size=BATCH
-    )
-    Candidate.objects.bulk_create(
-        (Candidate(**derived, **_values(facts)) for facts in chain.candidates), batch_size=BATCH
-    )
+    _replace_changed(Activation.objects.filter(**key), [{**derived, **_values(one)} for one in chain.activations])
+    _replace_changed(Candidate.objects.filter(**key), [{**derived, **_values(one)} for one in chain.candidates])
+
+
+def _replace_changed(stored: "models.QuerySet[Any]", rows: list[dict[str, Any]]) -> None:
+    """Put `rows` in the place of those stored; all of one activation are written when one of them changed."""
+    names = tuple(rows[0]) if rows else ("activation_id",)
+    before, after = _by_activation(stored.values(*names)), _by_activation(rows)
+    stale = [name for name, found in before.items() if after.get(name) != found]
+    for start in range(0, len(stale), BATCH):
+        stored.filter(activation_id__in=stale[start : start + BATCH]).delete()
+    written = [row for row in rows if before.get(row["activation_id"]) != after[row["activation_id"]]]
+    stored.bulk_create((stored.model(**row) for row in written), batch_size=BATCH)
+
+
+def _by_activation(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["activation_id"], {})[row.get("knowledge_id", "")] = row
+    return found
 
 
 def _values(facts: RunFacts | ActivationFacts | CandidateFacts) -> dict[str, Any]:

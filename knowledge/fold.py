@@ -1,4 +1,4 @@
-"""`fold.v1`: from a run's events to its chain. Pure; the same events in any order and any batches give the same chain.
+"""`fold.v2`: from a run's events to its chain. Pure; the same events in any order and any batches give the same chain.
 
 Every event the journal can hold is taken in: missing parents, ends before starts, data of the wrong shape. What is
 not reported stays empty, and later events complete it. (Seed 001 §10.3, §13.)
@@ -12,15 +12,15 @@ from ingest.journal import JournalEvent
 from knowledge import event_data as read
 from knowledge.activations import ChainRows, Row, collect_rows
 from knowledge.calls import Call, pair_calls
-from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
+from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts, Verdict
 from knowledge.event_data import fill
 from knowledge.span_runs import earliest, model_tokens, model_turns, read_run
 from knowledge.span_searches import AGENT_SEARCH, add_searches
 from knowledge.spans import RUN_TYPES, Spans, is_span, read_spans, superseded
-from knowledge.usage import judge, make_record
+from knowledge.usage import judge, make_record, take_verdicts
 from knowledge.waiting import waiting_for
 
-FOLD_VERSION: Final = "fold.v1"
+FOLD_VERSION: Final = "fold.v2"
 TURN_TYPES: Final = ("model.requested", "turn.started", "turn.completed")
 PRIMING: Final = "task.priming"
 SKIPPED: Final = "skipped"
@@ -28,8 +28,11 @@ NAMES_LIMIT: Final = 1_000  # tools and servers listed with one run
 NO_RANK: Final = read.INT32_MAX
 
 
-def fold_run(events: Sequence[JournalEvent]) -> RunChain:
-    """Return the chain of one run from all of its events so far. Never raises, whatever the events hold."""
+def fold_run(events: Sequence[JournalEvent], verdicts: Sequence[Verdict] = ()) -> RunChain:
+    """Return the chain of one run from all of its events so far, and from what people said of its hints, in order.
+
+    Never raises, whatever the events hold.
+    """
     known = read.in_order(events)
     unfinished = superseded(known)
     ordered = [event for event in known if event.event_id not in unfinished]
@@ -37,6 +40,7 @@ def fold_run(events: Sequence[JournalEvent]) -> RunChain:
     calls = pair_calls(ordered, spans.inner)
     rows = collect_rows(ordered)
     add_searches(rows, spans)
+    take_verdicts(rows, verdicts)
     judge(rows, make_record(ordered, calls, rows.activations.values()))
     candidates = tuple(sorted((_candidate(place, row) for place, row in rows.candidates.items()), key=_rank))
     activations = _activations(ordered, rows, candidates)

@@ -18,17 +18,17 @@ COUNTS: Final = ("n_used", "n_ignored", "n_helpful", "n_harmful", "n_neutral")
 Counts = tuple[int, ...]  # in the order of COUNTS
 Uses = Mapping[str, Counts]  # knowledge_id -> what one run reported of it
 
-# What counts as reported, of one row of candidates.
+# What counts as reported, of one row of candidates: what a runtime said, and what a person did.
 REPORTED: Final[Mapping[str, str]] = {
     "n_used": "usage_source = 'reported' AND used_ns IS NOT NULL",
     "n_ignored": "usage_source = 'reported' AND used_ns IS NULL AND ignored_ns IS NOT NULL",
-    "n_helpful": "outcome_source = 'reported' AND outcome = 'helpful'",
-    "n_harmful": "outcome_source = 'reported' AND outcome = 'harmful'",
-    "n_neutral": "outcome_source = 'reported' AND outcome = 'neutral'",
+    "n_helpful": "outcome_source IN ('reported', 'person') AND outcome = 'helpful'",
+    "n_harmful": "outcome_source IN ('reported', 'person') AND outcome = 'harmful'",
+    "n_neutral": "outcome_source IN ('reported', 'person') AND outcome = 'neutral'",
 }
 _COUNTED: Final = ", ".join(f"count(*) FILTER (WHERE {REPORTED[name]})" for name in COUNTS)
 OF_AN_ITEM: Final = "knowledge_id NOT LIKE '? %%'"  # of a hint alone no item is known, and it counts nowhere
-_OF_ITEMS: Final = f"(usage_source = 'reported' OR outcome_source = 'reported') AND {OF_AN_ITEM}"
+_OF_ITEMS: Final = f"(usage_source = 'reported' OR outcome_source IN ('reported', 'person')) AND {OF_AN_ITEM}"
 _READ: Final = f"""
 SELECT knowledge_id, {_COUNTED} FROM knowledge_candidate
 WHERE project_id = %s AND run_id = ANY(%s) AND {_OF_ITEMS} GROUP BY knowledge_id

@@ -12,6 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 from contract.events import TERMINAL_TYPES
@@ -19,13 +20,16 @@ from ingest.journal import JournalEvent
 from knowledge import event_data as read
 from knowledge.activations import ChainRows, Row
 from knowledge.calls import Call, split_words
+from knowledge.chain_facts import Verdict
 from knowledge.event_data import fill
-from knowledge.spans import end_of
+from knowledge.spans import end_of, is_span
 
 USAGE_VERSION: Final = "usage.v1"
 REPORTED: Final = "reported"
+PERSON: Final = "person"
 CALLS_READ: Final = 200  # calls after an injection that are searched for use; bounds the work on a hostile run
 CALLS_JUDGED: Final = 3  # executed calls within which a failure counts as resolved or as failing again
+SERVER_CALLS_JUDGED: Final = 5  # executed calls to a server within which its first use is judged to go well
 CALLS_SHOWN: Final = 5  # later calls of the same tool or server listed with an activation
 ACTIONS_READ: Final = 20  # actions read of one proposition
 ACTION: Final = re.compile(r"`([^`\n]{1,300})`")
@@ -44,6 +48,8 @@ class Record:
     first_use: Mapping[str, int]
     situation_of: Mapping[str, str]  # failed event_id -> situation class
     terminal: JournalEvent | None
+    turns: Sequence[int]  # of which the provider reported tokens, in order
+    spent_before: Sequence[int]  # tokens of all turns before that place; one place more than `turns`
 
     def calls_after(self, index: int) -> Sequence[Call]:
         start = bisect_right(self.starts, index)
@@ -60,6 +66,7 @@ def make_record(events: Sequence[JournalEvent], calls: Sequence[Call], activatio
     for row in activations:
         if row.get("source_event_id") and row.get("situation_class"):
             situations[row["source_event_id"]] = row["situation_class"]
+    tokens = _tokens_by_turn(events)
     ids = [(name, call) for call in calls for name in (call.requested_event_id, call.ended_event_id) if name]
     return Record(
         calls=calls,
@@ -69,7 +76,28 @@ def make_record(events: Sequence[JournalEvent], calls: Sequence[Call], activatio
         first_use=first_use,
         situation_of={name: situation for name, situation in situations.items() if situation},
         terminal=next((event for event in events if event.type in TERMINAL_TYPES), None),
+        turns=sorted(tokens),
+        spent_before=list(accumulate((tokens[turn] for turn in sorted(tokens)), initial=0)),
     )
+
+
+def _tokens_by_turn(events: Iterable[JournalEvent]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for event in events:
+        if event.type == "model.completed" and event.turn is not None and not is_span(event):
+            spent = (read.whole(event.data, name) or 0 for name in ("input_tokens", "output_tokens"))
+            found[event.turn] = found.get(event.turn, 0) + sum(spent)
+    return found
+
+
+def take_verdicts(rows: ChainRows, verdicts: Iterable[Verdict]) -> None:
+    """Note what people said of hints of this run, in order: the last word on a hint counts, over all that is judged."""
+    last = {(verdict.activation_id, verdict.knowledge_id): verdict for verdict in verdicts}
+    for place, verdict in last.items():
+        row = rows.candidates.get(place)
+        if row is not None and verdict.outcome:
+            said = {"by": verdict.by, "note": verdict.reason, "said_at": verdict.said_at}
+            fill(row, outcome=verdict.outcome, outcome_source=PERSON, outcome_evidence=said)
 
 
 def judge(rows: ChainRows, record: Record) -> None:
@@ -104,9 +132,37 @@ def _follow(row: Row, record: Record) -> None:
     later = record.calls_after(anchor)
     shown = [_shown(call) for call in later if _same_tool(row, call)][:CALLS_SHOWN]
     fill(row, later_calls=shown)
-    if row.get("trigger") == "tool.failed" and "skip_reason" not in row:
-        resolved, event_id = _resolved(row, [call for call in later if call.executed][:CALLS_JUDGED], record)
-        fill(row, resolved=resolved, resolved_event_id=event_id)
+    if "skip_reason" in row:
+        return
+    executed = [call for call in later if call.executed]
+    if row.get("trigger") == "tool.failed":
+        window = executed[:CALLS_JUDGED]
+        resolved, event_id = _resolved(row, window, record)
+        fill(row, resolved=resolved, resolved_event_id=event_id, near=resolved)
+    else:
+        window = [call for call in executed if _same_tool(row, call)][:SERVER_CALLS_JUDGED]
+        if row.get("trigger") == "mcp.first_call":
+            fill(row, near=_went_well(window, record))
+    _count_costs(row, window, record)
+
+
+def _went_well(window: Sequence[Call], record: Record) -> bool | None:
+    """Say whether no call of the window failed; not before it is over, so that bad news is not known the sooner."""
+    over = len(window) == SERVER_CALLS_JUDGED or record.terminal is not None
+    return all(call.status == "ok" for call in window) if window and over else None
+
+
+def _count_costs(row: Row, window: Sequence[Call], record: Record) -> None:
+    """Add what was spent until the situation was resolved, or until what is judged ended."""
+    deciding = row.get("resolved_event_id") if row.get("resolved") else None
+    ends = [place for place, call in enumerate(window) if deciding is not None and call.ended_event_id == deciding]
+    spent = window[: ends[0] + 1] if ends else window
+    same = [call for call in window if _same_tool(row, call)]
+    fill(row, calls_after=len(same), failed_after=sum(call.status == "failed" for call in same))
+    first, last = row.get("turn"), max((call.turn for call in spent if call.turn is not None), default=None)
+    if first is not None and last is not None and 0 < last - first <= read.INT32_MAX:
+        spent_from, spent_to = (record.spent_before[bisect_right(record.turns, turn)] for turn in (first, last))
+        fill(row, turns_after=last - first, model_tokens_after=spent_to - spent_from)
 
 
 def _same_tool(row: Row, call: Call) -> bool:

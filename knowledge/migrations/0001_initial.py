@@ -27,8 +27,17 @@ CREATE TRIGGER knowledge_keep_revision BEFORE UPDATE OR DELETE ON knowledge_know
     FOR EACH ROW EXECUTE FUNCTION knowledge_keep_row();
 CREATE TRIGGER knowledge_keep_change BEFORE UPDATE OR DELETE ON knowledge_knowledgechange
     FOR EACH ROW EXECUTE FUNCTION knowledge_keep_row();
+CREATE FUNCTION knowledge_keep_as_said() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'rows of % are never changed, and go with their run', TG_TABLE_NAME
+        USING ERRCODE = 'restrict_violation';
+END $$;
+CREATE TRIGGER knowledge_keep_verdict BEFORE UPDATE ON knowledge_hintverdict
+    FOR EACH ROW EXECUTE FUNCTION knowledge_keep_as_said();
 """
 LET_GO = """
+DROP TRIGGER knowledge_keep_verdict ON knowledge_hintverdict;
+DROP FUNCTION knowledge_keep_as_said();
 DROP TRIGGER knowledge_keep_revision ON knowledge_knowledgerevision;
 DROP TRIGGER knowledge_keep_change ON knowledge_knowledgechange;
 DROP FUNCTION knowledge_keep_row();
@@ -42,382 +51,1026 @@ USING hnsw ((binary_quantize(vector::halfvec(384))::bit(384)) bit_hamming_ops) W
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('ingest', '0001_initial'),
+        ("ingest", "0001_initial"),
     ]
 
     operations = [
         pgvector.django.VectorExtension(),
         migrations.CreateModel(
-            name='HintAnswer',
+            name="HintAnswer",
             fields=[
-                ('pk', models.CompositePrimaryKey('project_id', 'run_id', 'activation_id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('run_id', models.TextField()),
-                ('activation_id', models.TextField()),
-                ('answer', models.TextField(help_text='the JSON that was answered; as text, so that it is given again byte for byte')),
-                ('asked', models.BinaryField(default=bytes, help_text='digest of the request', max_length=32)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "project_id",
+                        "run_id",
+                        "activation_id",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("run_id", models.TextField()),
+                ("activation_id", models.TextField()),
+                (
+                    "answer",
+                    models.TextField(
+                        help_text="the JSON that was answered; as text, so that it is given again byte for byte"
+                    ),
+                ),
+                ("asked", models.BinaryField(default=bytes, help_text="digest of the request", max_length=32)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="ingest.project"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='DayTotals',
+            name="DayTotals",
             fields=[
-                ('pk', models.CompositePrimaryKey('project_id', 'day', 'status', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('day', models.DateField()),
-                ('status', models.TextField(help_text='a word of contract.stages.RUN_STATUSES; running when no end was reported')),
-                ('n_runs', models.BigIntegerField(default=0)),
-                ('n_solved', models.BigIntegerField(default=0, help_text='run.outcome reported success')),
-                ('n_unsolved', models.BigIntegerField(default=0, help_text='run.outcome reported no success')),
-                ('n_events', models.BigIntegerField(default=0)),
-                ('n_turns', models.BigIntegerField(default=0)),
-                ('n_tool_calls', models.BigIntegerField(default=0)),
-                ('n_tools_failed', models.BigIntegerField(default=0)),
-                ('hint_tokens', models.BigIntegerField(default=0)),
-                ('priming_tokens', models.BigIntegerField(default=0)),
-                ('model_tokens', models.BigIntegerField(default=0)),
-                ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "project_id", "day", "status", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("day", models.DateField()),
+                (
+                    "status",
+                    models.TextField(
+                        help_text="a word of contract.stages.RUN_STATUSES; running when no end was reported"
+                    ),
+                ),
+                ("n_runs", models.BigIntegerField(default=0)),
+                ("n_solved", models.BigIntegerField(default=0, help_text="run.outcome reported success")),
+                ("n_unsolved", models.BigIntegerField(default=0, help_text="run.outcome reported no success")),
+                ("n_events", models.BigIntegerField(default=0)),
+                ("n_turns", models.BigIntegerField(default=0)),
+                ("n_tool_calls", models.BigIntegerField(default=0)),
+                ("n_tools_failed", models.BigIntegerField(default=0)),
+                ("hint_tokens", models.BigIntegerField(default=0)),
+                ("priming_tokens", models.BigIntegerField(default=0)),
+                ("model_tokens", models.BigIntegerField(default=0)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="ingest.project",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='TriggerTotals',
+            name="ItemCounts",
             fields=[
-                ('pk', models.CompositePrimaryKey('project_id', 'day', 'trigger', 'arm', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('day', models.DateField()),
-                ('trigger', models.TextField()),
-                ('arm', models.TextField(help_text='a word of HOLDOUT_ARMS, empty when no draw was made')),
-                ('n_activations', models.BigIntegerField(default=0, help_text='searches made')),
-                ('n_skipped', models.BigIntegerField(default=0)),
-                ('n_resolved', models.BigIntegerField(default=0)),
-                ('n_unresolved', models.BigIntegerField(default=0)),
-                ('n_retrieved', models.BigIntegerField(default=0)),
-                ('n_offered', models.BigIntegerField(default=0)),
-                ('n_injected', models.BigIntegerField(default=0)),
-                ('n_dropped', models.BigIntegerField(default=0)),
-                ('n_used', models.BigIntegerField(default=0)),
-                ('n_ignored', models.BigIntegerField(default=0)),
-                ('n_helpful', models.BigIntegerField(default=0)),
-                ('n_harmful', models.BigIntegerField(default=0)),
-                ('n_neutral', models.BigIntegerField(default=0)),
-                ('tokens', models.BigIntegerField(default=0, help_text='of injected blocks')),
-                ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "project_id", "knowledge_id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("knowledge_id", models.TextField()),
+                ("n_used", models.BigIntegerField(default=0)),
+                ("n_ignored", models.BigIntegerField(default=0)),
+                ("n_helpful", models.BigIntegerField(default=0)),
+                ("n_harmful", models.BigIntegerField(default=0)),
+                ("n_neutral", models.BigIntegerField(default=0)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="ingest.project",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ItemCounts',
+            name="ItemTotals",
             fields=[
-                ('pk', models.CompositePrimaryKey('project_id', 'knowledge_id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('knowledge_id', models.TextField()),
-                ('n_used', models.BigIntegerField(default=0)),
-                ('n_ignored', models.BigIntegerField(default=0)),
-                ('n_helpful', models.BigIntegerField(default=0)),
-                ('n_harmful', models.BigIntegerField(default=0)),
-                ('n_neutral', models.BigIntegerField(default=0)),
-                ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "project_id", "knowledge_id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("knowledge_id", models.TextField()),
+                ("n_retrieved", models.BigIntegerField(default=0)),
+                ("n_offered", models.BigIntegerField(default=0)),
+                ("n_injected", models.BigIntegerField(default=0)),
+                ("n_used", models.BigIntegerField(default=0, help_text="as reported, as all that follow")),
+                ("n_ignored", models.BigIntegerField(default=0)),
+                ("n_helpful", models.BigIntegerField(default=0)),
+                ("n_harmful", models.BigIntegerField(default=0)),
+                ("n_neutral", models.BigIntegerField(default=0)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="ingest.project",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ItemTotals',
+            name="KnowledgeVersion",
             fields=[
-                ('pk', models.CompositePrimaryKey('project_id', 'knowledge_id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('knowledge_id', models.TextField()),
-                ('n_retrieved', models.BigIntegerField(default=0)),
-                ('n_offered', models.BigIntegerField(default=0)),
-                ('n_injected', models.BigIntegerField(default=0)),
-                ('n_used', models.BigIntegerField(default=0, help_text='as reported, as all that follow')),
-                ('n_ignored', models.BigIntegerField(default=0)),
-                ('n_helpful', models.BigIntegerField(default=0)),
-                ('n_harmful', models.BigIntegerField(default=0)),
-                ('n_neutral', models.BigIntegerField(default=0)),
-                ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
+                (
+                    "project",
+                    models.OneToOneField(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        primary_key=True,
+                        related_name="+",
+                        serialize=False,
+                        to="ingest.project",
+                    ),
+                ),
+                ("version", models.BigIntegerField(default=0)),
             ],
         ),
         migrations.CreateModel(
-            name='KnowledgeVersion',
+            name="KnowledgeItem",
             fields=[
-                ('project', models.OneToOneField(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, primary_key=True, related_name='+', serialize=False, to='ingest.project')),
-                ('version', models.BigIntegerField(default=0)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("knowledge_id", models.CharField(max_length=200)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("claim", "claim"), ("observation", "observation")], default="claim", max_length=20
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("proposed", "written down, not yet confirmed"),
+                            ("confirmed", "confirmed by evidence or a curator"),
+                            ("challenged", "evidence against it exists"),
+                            ("at_risk", "something it rests on has changed"),
+                            ("invalidated", "no longer true; retired"),
+                            ("superseded", "replaced by a newer item; retired"),
+                            ("corrected", "replaced by a corrected item; retired"),
+                        ],
+                        default="proposed",
+                        max_length=20,
+                    ),
+                ),
+                ("revision", models.PositiveIntegerField(default=1)),
+                (
+                    "suspended_dynamic",
+                    models.BooleanField(default=False, help_text="kept, not offered at runtime triggers"),
+                ),
+                (
+                    "replaced_by",
+                    models.CharField(help_text="knowledge_id of the live replacement", max_length=200, null=True),
+                ),
+                ("language", models.CharField(default="en", max_length=10)),
+                (
+                    "keys",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.TextField(),
+                        default=list,
+                        help_text="what FindHints finds the current revision by",
+                        size=None,
+                    ),
+                ),
+                (
+                    "facets",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.TextField(),
+                        default=list,
+                        help_text="what lists find the current revision by",
+                        size=None,
+                    ),
+                ),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("updated_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="knowledge_items", to="ingest.project"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='KnowledgeItem',
+            name="KnowledgeChange",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('knowledge_id', models.CharField(max_length=200)),
-                ('kind', models.CharField(choices=[('claim', 'claim'), ('observation', 'observation')], default='claim', max_length=20)),
-                ('state', models.CharField(choices=[('proposed', 'written down, not yet confirmed'), ('confirmed', 'confirmed by evidence or a curator'), ('challenged', 'evidence against it exists'), ('at_risk', 'something it rests on has changed'), ('invalidated', 'no longer true; retired'), ('superseded', 'replaced by a newer item; retired'), ('corrected', 'replaced by a corrected item; retired')], default='proposed', max_length=20)),
-                ('revision', models.PositiveIntegerField(default=1)),
-                ('suspended_dynamic', models.BooleanField(default=False, help_text='kept, not offered at runtime triggers')),
-                ('replaced_by', models.CharField(help_text='knowledge_id of the live replacement', max_length=200, null=True)),
-                ('language', models.CharField(default='en', max_length=10)),
-                ('keys', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), default=list, help_text='what FindHints finds the current revision by', size=None)),
-                ('facets', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), default=list, help_text='what lists find the current revision by', size=None)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='knowledge_items', to='ingest.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("what", models.CharField(help_text="a word of knowledge.lifecycle.CHANGES", max_length=20)),
+                ("from_state", models.CharField(max_length=20, null=True)),
+                (
+                    "to_state",
+                    models.CharField(
+                        choices=[
+                            ("proposed", "written down, not yet confirmed"),
+                            ("confirmed", "confirmed by evidence or a curator"),
+                            ("challenged", "evidence against it exists"),
+                            ("at_risk", "something it rests on has changed"),
+                            ("invalidated", "no longer true; retired"),
+                            ("superseded", "replaced by a newer item; retired"),
+                            ("corrected", "replaced by a corrected item; retired"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("revision", models.PositiveIntegerField(help_text="the item's current one after the change")),
+                (
+                    "replaced_by",
+                    models.CharField(help_text="where the change named a replacement", max_length=200, null=True),
+                ),
+                (
+                    "evidence_run",
+                    models.CharField(
+                        help_text="id of the run that shows it, as a person named it", max_length=200, null=True
+                    ),
+                ),
+                (
+                    "supports",
+                    models.BooleanField(help_text="of evidence: whether the run speaks for the item", null=True),
+                ),
+                ("by", models.CharField(max_length=200)),
+                ("reason", models.TextField()),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "item",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="changes",
+                        to="knowledge.knowledgeitem",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='KnowledgeChange',
+            name="KnowledgeRevision",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('what', models.CharField(help_text='a word of knowledge.lifecycle.CHANGES', max_length=20)),
-                ('from_state', models.CharField(max_length=20, null=True)),
-                ('to_state', models.CharField(choices=[('proposed', 'written down, not yet confirmed'), ('confirmed', 'confirmed by evidence or a curator'), ('challenged', 'evidence against it exists'), ('at_risk', 'something it rests on has changed'), ('invalidated', 'no longer true; retired'), ('superseded', 'replaced by a newer item; retired'), ('corrected', 'replaced by a corrected item; retired')], max_length=20)),
-                ('revision', models.PositiveIntegerField(help_text="the item's current one after the change")),
-                ('replaced_by', models.CharField(help_text='where the change named a replacement', max_length=200, null=True)),
-                ('evidence_run', models.CharField(help_text='id of the run that shows it, as a person named it', max_length=200, null=True)),
-                ('supports', models.BooleanField(help_text='of evidence: whether the run speaks for the item', null=True)),
-                ('by', models.CharField(max_length=200)),
-                ('reason', models.TextField()),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='changes', to='knowledge.knowledgeitem')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveIntegerField()),
+                ("proposition", models.TextField(help_text="the rule; contains the action itself; at most 120 tokens")),
+                ("why", models.TextField(default="")),
+                ("verify", models.TextField(default="")),
+                ("caution", models.TextField(default="")),
+                (
+                    "trigger",
+                    models.CharField(default="", help_text="trigger it is meant for; empty = any", max_length=64),
+                ),
+                ("tool", models.CharField(default="", max_length=200)),
+                ("mcp_server", models.CharField(default="", max_length=200)),
+                ("version_scope", models.CharField(default="", max_length=200)),
+                ("entities", models.JSONField(default=list)),
+                ("topics", models.JSONField(default=list)),
+                ("error_examples", models.JSONField(default=list)),
+                ("evidence", models.JSONField(default=list, help_text="run ids")),
+                ("author", models.CharField(max_length=200)),
+                ("reason", models.TextField(default="")),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "item",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="revisions",
+                        to="knowledge.knowledgeitem",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='KnowledgeRevision',
+            name="RunSummary",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField()),
-                ('proposition', models.TextField(help_text='the rule; contains the action itself; at most 120 tokens')),
-                ('why', models.TextField(default='')),
-                ('verify', models.TextField(default='')),
-                ('caution', models.TextField(default='')),
-                ('trigger', models.CharField(default='', help_text='trigger it is meant for; empty = any', max_length=64)),
-                ('tool', models.CharField(default='', max_length=200)),
-                ('mcp_server', models.CharField(default='', max_length=200)),
-                ('version_scope', models.CharField(default='', max_length=200)),
-                ('entities', models.JSONField(default=list)),
-                ('topics', models.JSONField(default=list)),
-                ('error_examples', models.JSONField(default=list)),
-                ('evidence', models.JSONField(default=list, help_text='run ids')),
-                ('author', models.CharField(max_length=200)),
-                ('reason', models.TextField(default='')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('item', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='revisions', to='knowledge.knowledgeitem')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "project_id", "run_id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("run_id", models.TextField()),
+                ("status", models.TextField(default="running", help_text="a word of contract.stages.RUN_STATUSES")),
+                ("status_reason", models.TextField(default="")),
+                ("task", models.TextField(default="")),
+                ("agent", models.TextField(default="")),
+                ("model", models.TextField(default="")),
+                ("parent_run_id", models.TextField(null=True)),
+                ("team_root", models.TextField(null=True)),
+                (
+                    "conversation_id",
+                    models.TextField(help_text="the conversation of which the run is one turn", null=True),
+                ),
+                (
+                    "waiting_for",
+                    models.TextField(default="", help_text="approval or question, empty while nobody is asked"),
+                ),
+                ("started_ns", models.BigIntegerField(null=True)),
+                ("ended_ns", models.BigIntegerField(null=True)),
+                ("limits", models.JSONField(default=dict)),
+                ("switches", models.JSONField(default=dict)),
+                ("answer", models.TextField(default="")),
+                ("success", models.BooleanField(help_text="from run.outcome", null=True)),
+                (
+                    "tools",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.TextField(),
+                        default=list,
+                        help_text="names of the tools that were called",
+                        size=None,
+                    ),
+                ),
+                (
+                    "mcp_servers",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.TextField(),
+                        default=list,
+                        help_text="keys of the servers that were called",
+                        size=None,
+                    ),
+                ),
+                ("n_events", models.BigIntegerField(default=0)),
+                ("n_turns", models.IntegerField(default=0)),
+                ("n_tool_calls", models.IntegerField(default=0)),
+                ("n_tools_failed", models.IntegerField(default=0)),
+                (
+                    "n_activations",
+                    models.IntegerField(
+                        default=0, help_text="searches made, priming included; skipped ones not counted"
+                    ),
+                ),
+                ("n_skipped", models.IntegerField(default=0)),
+                ("n_retrieved", models.IntegerField(default=0)),
+                ("n_offered", models.IntegerField(default=0)),
+                ("n_injected", models.IntegerField(default=0)),
+                ("n_dropped", models.IntegerField(default=0)),
+                (
+                    "hint_tokens",
+                    models.BigIntegerField(default=0, help_text="runtime tokens used, priming not counted"),
+                ),
+                ("priming_tokens", models.BigIntegerField(default=0)),
+                (
+                    "model_tokens",
+                    models.BigIntegerField(
+                        default=0, help_text="input + output as reported, else the request estimate"
+                    ),
+                ),
+                (
+                    "facets",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.TextField(), default=list, help_text="what lists find the run by", size=None
+                    ),
+                ),
+                (
+                    "task_grams",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.IntegerField(),
+                        default=list,
+                        help_text="what a part of the task is found by",
+                        size=None,
+                    ),
+                ),
+                ("first_received_at", models.DateTimeField(help_text="that of the run registry: the order of lists")),
+                ("fold_version", models.TextField()),
+                ("folded_arrival", models.BigIntegerField()),
+                ("folded_at", models.DateTimeField()),
+                (
+                    "journal",
+                    models.ForeignObject(
+                        from_fields=("project", "run_id"),
+                        help_text="no column: lets lists start from the run registry, which knows a run from its first event",
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="summary",
+                        to="ingest.run",
+                        to_fields=("project", "run_id"),
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="ingest.project",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='RunSummary',
+            name="Activation",
             fields=[
-                ('pk', models.CompositePrimaryKey('project_id', 'run_id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('run_id', models.TextField()),
-                ('status', models.TextField(default='running', help_text='a word of contract.stages.RUN_STATUSES')),
-                ('status_reason', models.TextField(default='')),
-                ('task', models.TextField(default='')),
-                ('agent', models.TextField(default='')),
-                ('model', models.TextField(default='')),
-                ('parent_run_id', models.TextField(null=True)),
-                ('team_root', models.TextField(null=True)),
-                ('conversation_id', models.TextField(help_text='the conversation of which the run is one turn', null=True)),
-                ('waiting_for', models.TextField(default='', help_text='approval or question, empty while nobody is asked')),
-                ('started_ns', models.BigIntegerField(null=True)),
-                ('ended_ns', models.BigIntegerField(null=True)),
-                ('limits', models.JSONField(default=dict)),
-                ('switches', models.JSONField(default=dict)),
-                ('answer', models.TextField(default='')),
-                ('success', models.BooleanField(help_text='from run.outcome', null=True)),
-                ('tools', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), default=list, help_text='names of the tools that were called', size=None)),
-                ('mcp_servers', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), default=list, help_text='keys of the servers that were called', size=None)),
-                ('n_events', models.BigIntegerField(default=0)),
-                ('n_turns', models.IntegerField(default=0)),
-                ('n_tool_calls', models.IntegerField(default=0)),
-                ('n_tools_failed', models.IntegerField(default=0)),
-                ('n_activations', models.IntegerField(default=0, help_text='searches made, priming included; skipped ones not counted')),
-                ('n_skipped', models.IntegerField(default=0)),
-                ('n_retrieved', models.IntegerField(default=0)),
-                ('n_offered', models.IntegerField(default=0)),
-                ('n_injected', models.IntegerField(default=0)),
-                ('n_dropped', models.IntegerField(default=0)),
-                ('hint_tokens', models.BigIntegerField(default=0, help_text='runtime tokens used, priming not counted')),
-                ('priming_tokens', models.BigIntegerField(default=0)),
-                ('model_tokens', models.BigIntegerField(default=0, help_text='input + output as reported, else the request estimate')),
-                ('facets', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), default=list, help_text='what lists find the run by', size=None)),
-                ('first_received_at', models.DateTimeField(help_text='that of the run registry: the order of lists')),
-                ('fold_version', models.TextField()),
-                ('folded_arrival', models.BigIntegerField()),
-                ('folded_at', models.DateTimeField()),
-                ('journal', models.ForeignObject(from_fields=('project', 'run_id'), help_text='no column: lets lists start from the run registry, which knows a run from its first event', on_delete=django.db.models.deletion.DO_NOTHING, related_name='summary', to='ingest.run', to_fields=('project', 'run_id'))),
-                ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
-            ],
-        ),
-        migrations.CreateModel(
-            name='Activation',
-            fields=[
-                ('pk', models.CompositePrimaryKey('project_id', 'run_id', 'activation_id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('run_id', models.TextField()),
-                ('activation_id', models.TextField(help_text='empty for deliveries whose activation is not known')),
-                ('ordinal', models.IntegerField(help_text="0-based place among the run's activations")),
-                ('trigger', models.TextField(default='', help_text='an open vocabulary, see TRIGGERS; empty while it is not known')),
-                ('turn', models.BigIntegerField(null=True)),
-                ('source_event_id', models.TextField(null=True)),
-                ('inferred_trigger', models.TextField(default='', help_text='guessed, never reported; counted nowhere with triggers')),
-                ('inferred_event_id', models.TextField(help_text='the event the guess rests on', null=True)),
-                ('tool', models.TextField(null=True)),
-                ('mcp_server', models.TextField(null=True)),
-                ('call_id', models.TextField(null=True)),
-                ('situation_key', models.TextField(default='')),
-                ('situation_class', models.TextField(default='')),
-                ('fingerprint', models.TextField(default='')),
-                ('query', models.TextField(default='')),
-                ('requested_ns', models.BigIntegerField(null=True)),
-                ('completed_ns', models.BigIntegerField(null=True)),
-                ('deferred_ns', models.BigIntegerField(help_text='put off to the next boundary; it stays one activation', null=True)),
-                ('deferred_limit', models.IntegerField(help_text='activations a turn may have, which put it off', null=True)),
-                ('duration_ms', models.FloatField(help_text='as the kernel waited', null=True)),
-                ('search_ms', models.FloatField(help_text='inside Observation', null=True)),
-                ('result', models.TextField(default='', help_text='a word of ACTIVATION_RESULTS, empty while it is open')),
-                ('skip_reason', models.TextField(default='')),
-                ('skip_detail', models.JSONField(default=dict, help_text='same_as, limit')),
-                ('error', models.TextField(default='')),
-                ('algorithm_version', models.TextField(default='')),
-                ('matcher', models.TextField(default='')),
-                ('n_retrieved', models.IntegerField(default=0)),
-                ('n_offered', models.IntegerField(default=0)),
-                ('n_selected', models.IntegerField(default=0)),
-                ('n_injected', models.IntegerField(default=0)),
-                ('n_dropped', models.IntegerField(default=0)),
-                ('tokens', models.IntegerField(default=0)),
-                ('tokens_left', models.IntegerField(null=True)),
-                ('budget', models.JSONField(default=dict)),
-                ('block', models.TextField(default='')),
-                ('experiment', models.TextField(default='', help_text='of the holdout draw, may be empty although one was made')),
-                ('arm', models.TextField(default='', help_text='a word of HOLDOUT_ARMS, empty when no draw was made')),
-                ('share', models.FloatField(help_text='share of situations that are withheld, 0 to 1', null=True)),
-                ('holdout_tokens', models.IntegerField(help_text='size of the block that the draw was about', null=True)),
-                ('shadow_tokens', models.IntegerField(help_text='size of the block that shadow mode kept out', null=True)),
-                ('request_event_id', models.TextField(help_text='model.requested that carried the block', null=True)),
-                ('position', models.IntegerField(help_text='0-based place of the block in that request', null=True)),
-                ('query_diagnostics', models.JSONField(default=dict)),
-                ('later_calls', models.JSONField(default=list, help_text='the next calls of the same tool or server')),
-                ('resolved', models.BooleanField(help_text='what followed a failure: null when it cannot be told', null=True)),
-                ('resolved_event_id', models.TextField(help_text='end of the call that shows it', null=True)),
-                ('fold_version', models.TextField()),
-                ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "project_id",
+                        "run_id",
+                        "activation_id",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("run_id", models.TextField()),
+                ("activation_id", models.TextField(help_text="empty for deliveries whose activation is not known")),
+                ("ordinal", models.IntegerField(help_text="0-based place among the run's activations")),
+                (
+                    "trigger",
+                    models.TextField(
+                        default="", help_text="an open vocabulary, see TRIGGERS; empty while it is not known"
+                    ),
+                ),
+                ("turn", models.BigIntegerField(null=True)),
+                ("source_event_id", models.TextField(null=True)),
+                (
+                    "inferred_trigger",
+                    models.TextField(default="", help_text="guessed, never reported; counted nowhere with triggers"),
+                ),
+                ("inferred_event_id", models.TextField(help_text="the event the guess rests on", null=True)),
+                ("tool", models.TextField(null=True)),
+                ("mcp_server", models.TextField(null=True)),
+                ("call_id", models.TextField(null=True)),
+                ("situation_key", models.TextField(default="")),
+                ("situation_class", models.TextField(default="")),
+                ("fingerprint", models.TextField(default="")),
+                ("query", models.TextField(default="")),
+                ("requested_ns", models.BigIntegerField(null=True)),
+                ("completed_ns", models.BigIntegerField(null=True)),
+                (
+                    "deferred_ns",
+                    models.BigIntegerField(
+                        help_text="put off to the next boundary; it stays one activation", null=True
+                    ),
+                ),
+                (
+                    "deferred_limit",
+                    models.IntegerField(help_text="activations a turn may have, which put it off", null=True),
+                ),
+                ("duration_ms", models.FloatField(help_text="as the kernel waited", null=True)),
+                ("search_ms", models.FloatField(help_text="inside Observation", null=True)),
+                (
+                    "result",
+                    models.TextField(default="", help_text="a word of ACTIVATION_RESULTS, empty while it is open"),
+                ),
+                ("skip_reason", models.TextField(default="")),
+                ("skip_detail", models.JSONField(default=dict, help_text="same_as, limit")),
+                ("error", models.TextField(default="")),
+                ("algorithm_version", models.TextField(default="")),
+                ("matcher", models.TextField(default="")),
+                ("n_retrieved", models.IntegerField(default=0)),
+                ("n_offered", models.IntegerField(default=0)),
+                ("n_selected", models.IntegerField(default=0)),
+                ("n_injected", models.IntegerField(default=0)),
+                ("n_dropped", models.IntegerField(default=0)),
+                ("tokens", models.IntegerField(default=0)),
+                ("tokens_left", models.IntegerField(null=True)),
+                ("budget", models.JSONField(default=dict)),
+                ("block", models.TextField(default="")),
+                (
+                    "experiment",
+                    models.TextField(default="", help_text="of the holdout draw, may be empty although one was made"),
+                ),
+                ("arm", models.TextField(default="", help_text="a word of HOLDOUT_ARMS, empty when no draw was made")),
+                ("share", models.FloatField(help_text="share of situations that are withheld, 0 to 1", null=True)),
+                (
+                    "holdout_tokens",
+                    models.IntegerField(help_text="size of the block that the draw was about", null=True),
+                ),
+                (
+                    "shadow_tokens",
+                    models.IntegerField(help_text="size of the block that shadow mode kept out", null=True),
+                ),
+                ("request_event_id", models.TextField(help_text="model.requested that carried the block", null=True)),
+                ("position", models.IntegerField(help_text="0-based place of the block in that request", null=True)),
+                ("query_diagnostics", models.JSONField(default=dict)),
+                ("later_calls", models.JSONField(default=list, help_text="the next calls of the same tool or server")),
+                (
+                    "resolved",
+                    models.BooleanField(help_text="what followed a failure: null when it cannot be told", null=True),
+                ),
+                ("resolved_event_id", models.TextField(help_text="end of the call that shows it", null=True)),
+                (
+                    "near",
+                    models.BooleanField(
+                        help_text="what followed at once went well; null while it cannot be told", null=True
+                    ),
+                ),
+                (
+                    "calls_after",
+                    models.IntegerField(default=0, help_text="calls of the same tool or server within what is judged"),
+                ),
+                ("failed_after", models.IntegerField(default=0)),
+                (
+                    "turns_after",
+                    models.IntegerField(default=0, help_text="turns until it was resolved or what is judged ended"),
+                ),
+                ("model_tokens_after", models.BigIntegerField(default=0)),
+                ("fold_version", models.TextField()),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="ingest.project",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['project', 'trigger'], name='activation_by_trigger')],
+                "indexes": [models.Index(fields=["project", "trigger"], name="activation_by_trigger")],
             },
         ),
         migrations.CreateModel(
-            name='Candidate',
+            name="Candidate",
             fields=[
-                ('pk', models.CompositePrimaryKey('project_id', 'run_id', 'activation_id', 'knowledge_id', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('run_id', models.TextField()),
-                ('activation_id', models.TextField()),
-                ('knowledge_id', models.TextField(help_text="'? ' and the hint id when only the hint is known")),
-                ('revision', models.IntegerField(null=True)),
-                ('rank', models.IntegerField(null=True)),
-                ('proposition', models.TextField(default='')),
-                ('state', models.TextField(default='')),
-                ('matched_by', models.JSONField(default=list)),
-                ('scores', models.JSONField(default=dict)),
-                ('tokens', models.IntegerField(null=True)),
-                ('hold_reason', models.TextField(default='', help_text='a word of HOLD_REASONS: retrieved, never offered')),
-                ('hint_id', models.TextField(null=True)),
-                ('offered_ns', models.BigIntegerField(null=True)),
-                ('selected_ns', models.BigIntegerField(null=True)),
-                ('injected_ns', models.BigIntegerField(null=True)),
-                ('dropped_ns', models.BigIntegerField(null=True)),
-                ('drop_reason', models.TextField(default='', help_text='a word of DROP_REASONS')),
-                ('drop_detail', models.JSONField(default=dict, help_text='needed, left, limit')),
-                ('position', models.IntegerField(null=True)),
-                ('request_event_id', models.TextField(null=True)),
-                ('message_hash', models.TextField(default='')),
-                ('used_ns', models.BigIntegerField(null=True)),
-                ('ignored_ns', models.BigIntegerField(null=True)),
-                ('usage_source', models.TextField(default='', help_text="reported or the heuristic's version")),
-                ('evidence', models.JSONField(default=dict, help_text='usage and outcome: each an event_id and what it shows')),
-                ('outcome', models.TextField(default='', help_text='a word of OUTCOMES')),
-                ('outcome_source', models.TextField(default='', help_text="reported or the heuristic's version")),
-                ('fold_version', models.TextField()),
-                ('project', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='ingest.project')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "project_id",
+                        "run_id",
+                        "activation_id",
+                        "knowledge_id",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("run_id", models.TextField()),
+                ("activation_id", models.TextField()),
+                ("knowledge_id", models.TextField(help_text="'? ' and the hint id when only the hint is known")),
+                ("revision", models.IntegerField(null=True)),
+                ("rank", models.IntegerField(null=True)),
+                ("proposition", models.TextField(default="")),
+                ("state", models.TextField(default="")),
+                ("matched_by", models.JSONField(default=list)),
+                ("scores", models.JSONField(default=dict)),
+                ("tokens", models.IntegerField(null=True)),
+                (
+                    "hold_reason",
+                    models.TextField(default="", help_text="a word of HOLD_REASONS: retrieved, never offered"),
+                ),
+                ("hint_id", models.TextField(null=True)),
+                ("offered_ns", models.BigIntegerField(null=True)),
+                ("selected_ns", models.BigIntegerField(null=True)),
+                ("injected_ns", models.BigIntegerField(null=True)),
+                ("dropped_ns", models.BigIntegerField(null=True)),
+                ("drop_reason", models.TextField(default="", help_text="a word of DROP_REASONS")),
+                ("drop_detail", models.JSONField(default=dict, help_text="needed, left, limit")),
+                ("position", models.IntegerField(null=True)),
+                ("request_event_id", models.TextField(null=True)),
+                ("message_hash", models.TextField(default="")),
+                ("used_ns", models.BigIntegerField(null=True)),
+                ("ignored_ns", models.BigIntegerField(null=True)),
+                ("usage_source", models.TextField(default="", help_text="reported or the heuristic's version")),
+                (
+                    "evidence",
+                    models.JSONField(default=dict, help_text="usage and outcome: each an event_id and what it shows"),
+                ),
+                ("outcome", models.TextField(default="", help_text="a word of OUTCOMES")),
+                ("outcome_source", models.TextField(default="", help_text="reported or the heuristic's version")),
+                ("fold_version", models.TextField()),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="ingest.project",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['project', 'knowledge_id'], name='candidate_by_item'), models.Index(condition=models.Q(('drop_reason', ''), _negated=True), fields=['project', 'drop_reason'], name='candidate_by_drop')],
+                "indexes": [
+                    models.Index(fields=["project", "knowledge_id"], name="candidate_by_item"),
+                    models.Index(
+                        condition=models.Q(("drop_reason", ""), _negated=True),
+                        fields=["project", "drop_reason"],
+                        name="candidate_by_drop",
+                    ),
+                ],
             },
         ),
         migrations.AddIndex(
-            model_name='knowledgeitem',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['keys'], name='knowledge_item_keys'),
+            model_name="knowledgeitem",
+            index=django.contrib.postgres.indexes.GinIndex(fields=["keys"], name="knowledge_item_keys"),
         ),
         migrations.AddIndex(
-            model_name='knowledgeitem',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['facets'], name='knowledge_item_facets'),
+            model_name="knowledgeitem",
+            index=django.contrib.postgres.indexes.GinIndex(fields=["facets"], name="knowledge_item_facets"),
         ),
         migrations.AddIndex(
-            model_name='knowledgeitem',
-            index=models.Index(fields=['project', 'state', 'knowledge_id'], name='knowledge_item_by_state'),
+            model_name="knowledgeitem",
+            index=models.Index(fields=["project", "state", "knowledge_id"], name="knowledge_item_by_state"),
         ),
         migrations.AddIndex(
-            model_name='knowledgeitem',
-            index=models.Index(condition=models.Q(('replaced_by__isnull', False)), fields=['project', 'replaced_by'], name='knowledge_item_replaced'),
+            model_name="knowledgeitem",
+            index=models.Index(
+                condition=models.Q(("replaced_by__isnull", False)),
+                fields=["project", "replaced_by"],
+                name="knowledge_item_replaced",
+            ),
         ),
         migrations.AddIndex(
-            model_name='knowledgeitem',
-            index=models.Index(condition=models.Q(('suspended_dynamic', True)), fields=['project', 'knowledge_id'], name='knowledge_item_suspended'),
+            model_name="knowledgeitem",
+            index=models.Index(
+                condition=models.Q(("suspended_dynamic", True)),
+                fields=["project", "knowledge_id"],
+                name="knowledge_item_suspended",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='knowledgeitem',
-            constraint=models.UniqueConstraint(fields=('project', 'knowledge_id'), name='knowledge_item_unique'),
+            model_name="knowledgeitem",
+            constraint=models.UniqueConstraint(fields=("project", "knowledge_id"), name="knowledge_item_unique"),
         ),
         migrations.AddConstraint(
-            model_name='knowledgerevision',
-            constraint=models.UniqueConstraint(fields=('item', 'number'), name='knowledge_revision_unique'),
+            model_name="knowledgerevision",
+            constraint=models.UniqueConstraint(fields=("item", "number"), name="knowledge_revision_unique"),
         ),
         migrations.AddIndex(
-            model_name='runsummary',
-            index=models.Index(fields=['project', '-started_ns'], name='run_summary_recent'),
+            model_name="runsummary",
+            index=models.Index(fields=["project", "-started_ns"], name="run_summary_recent"),
         ),
         migrations.AddIndex(
-            model_name='runsummary',
-            index=models.Index(fields=['project', 'status'], name='run_summary_status'),
+            model_name="runsummary",
+            index=models.Index(fields=["project", "status"], name="run_summary_status"),
         ),
         migrations.AddIndex(
-            model_name='runsummary',
-            index=models.Index(fields=['project', '-first_received_at', '-run_id'], name='run_summary_listed'),
+            model_name="runsummary",
+            index=models.Index(fields=["project", "-first_received_at", "-run_id"], name="run_summary_listed"),
         ),
         migrations.AddIndex(
-            model_name='runsummary',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['facets'], name='run_summary_facets'),
+            model_name="runsummary",
+            index=django.contrib.postgres.indexes.GinIndex(fields=["facets"], name="run_summary_facets"),
+        ),
+        migrations.AddIndex(
+            model_name="runsummary",
+            index=django.contrib.postgres.indexes.GinIndex(fields=["task_grams"], name="run_summary_task"),
         ),
         migrations.CreateModel(
-            name='TermCount',
+            name="TermCount",
             fields=[
-                ('pk', models.CompositePrimaryKey('project_id', 'term', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('term', models.TextField()),
-                ('n_items', models.BigIntegerField()),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "project_id", "term", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("term", models.TextField()),
+                ("n_items", models.BigIntegerField()),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="ingest.project"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ItemEmbedding',
+            name="ItemEmbedding",
             fields=[
-                ('item', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='embedding', serialize=False, to='knowledge.knowledgeitem')),
-                ('model', models.CharField(default='', help_text='that made the vector; empty: it is still to come', max_length=100)),
-                ('vector', pgvector.django.halfvec.HalfVectorField(help_text='of length 1; null until it is made, or if the model cannot read it', null=True)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
+                (
+                    "item",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="embedding",
+                        serialize=False,
+                        to="knowledge.knowledgeitem",
+                    ),
+                ),
+                (
+                    "model",
+                    models.CharField(
+                        default="", help_text="that made the vector; empty: it is still to come", max_length=100
+                    ),
+                ),
+                (
+                    "vector",
+                    pgvector.django.halfvec.HalfVectorField(
+                        help_text="of length 1; null until it is made, or if the model cannot read it", null=True
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="ingest.project"
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('model', '')), fields=['project'], name='item_embedding_pending')],
+                "indexes": [
+                    models.Index(condition=models.Q(("model", "")), fields=["project"], name="item_embedding_pending")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='SearchRow',
+            name="SearchRow",
             fields=[
-                ('item', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='search', serialize=False, to='knowledge.knowledgeitem')),
-                ('revision', models.PositiveIntegerField(help_text='the number of the revision that was read')),
-                ('keys', django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), default=list, help_text='terms, names, fingerprints and codes it is found by', size=None)),
-                ('bag', models.TextField(default='', help_text='its terms, each followed by its weight')),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.project')),
+                (
+                    "item",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="search",
+                        serialize=False,
+                        to="knowledge.knowledgeitem",
+                    ),
+                ),
+                ("revision", models.PositiveIntegerField(help_text="the number of the revision that was read")),
+                (
+                    "keys",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.TextField(),
+                        default=list,
+                        help_text="terms, names, fingerprints and codes it is found by",
+                        size=None,
+                    ),
+                ),
+                ("bag", models.TextField(default="", help_text="its terms, each followed by its weight")),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="ingest.project"
+                    ),
+                ),
             ],
             options={
-                'indexes': [django.contrib.postgres.indexes.GinIndex(fastupdate=False, fields=['keys'], name='search_row_keys')],
+                "indexes": [
+                    django.contrib.postgres.indexes.GinIndex(fastupdate=False, fields=["keys"], name="search_row_keys")
+                ],
             },
         ),
-        migrations.RunSQL(NEAREST, 'DROP INDEX knowledge_itemembedding_nearest'),
+        migrations.CreateModel(
+            name="HintVerdict",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("run_id", models.TextField()),
+                ("activation_id", models.TextField()),
+                ("knowledge_id", models.TextField()),
+                (
+                    "outcome",
+                    models.TextField(help_text="a word of OUTCOMES; empty: what was said before is taken back"),
+                ),
+                ("reason", models.TextField(default="")),
+                ("by", models.TextField(help_text="user name")),
+                ("said_at", models.DateTimeField()),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="ingest.project",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
+            name="ItemRollup",
+            fields=[
+                ("day", models.DateField()),
+                ("forgotten", models.BooleanField(help_text="of runs that retention took away")),
+                ("cell", models.BinaryField(max_length=16)),
+                ("trigger", models.TextField()),
+                ("tool", models.TextField()),
+                ("mcp_server", models.TextField()),
+                (
+                    "attempt",
+                    models.IntegerField(
+                        help_text="0: no draw; 1: the first point of a run for its tool; 3: the third or later"
+                    ),
+                ),
+                ("algorithm_version", models.TextField()),
+                ("experiment", models.TextField()),
+                ("arm", models.TextField(help_text="a word of HOLDOUT_ARMS, empty when no draw was made")),
+                ("share_ppm", models.IntegerField(help_text="share of situations withheld, in millionths", null=True)),
+                (
+                    "n_activations",
+                    models.BigIntegerField(default=0, help_text="searches made; of an item: that found it"),
+                ),
+                ("n_skipped", models.BigIntegerField(default=0)),
+                ("n_offering", models.BigIntegerField(default=0, help_text="searches that offered something")),
+                (
+                    "n_injecting",
+                    models.BigIntegerField(default=0, help_text="searches of which something was injected"),
+                ),
+                ("n_acting", models.BigIntegerField(default=0, help_text="searches of which something was used")),
+                ("n_resolved", models.BigIntegerField(default=0)),
+                ("n_unresolved", models.BigIntegerField(default=0)),
+                ("n_retrieved", models.BigIntegerField(default=0)),
+                ("n_offered", models.BigIntegerField(default=0)),
+                ("n_selected", models.BigIntegerField(default=0)),
+                ("n_injected", models.BigIntegerField(default=0)),
+                ("n_dropped", models.BigIntegerField(default=0)),
+                ("n_used", models.BigIntegerField(default=0)),
+                ("n_ignored", models.BigIntegerField(default=0)),
+                ("n_helpful", models.BigIntegerField(default=0)),
+                ("n_harmful", models.BigIntegerField(default=0)),
+                ("n_neutral", models.BigIntegerField(default=0)),
+                ("tokens", models.BigIntegerField(default=0)),
+                ("n_timed", models.BigIntegerField(default=0, help_text="searches whose time is known")),
+                ("waited_us", models.BigIntegerField(default=0, help_text="sum of their times")),
+                ("n_draws", models.BigIntegerField(default=0)),
+                (
+                    "n_points",
+                    models.BigIntegerField(
+                        default=0, help_text="as all that follow: columns of knowledge.effects.counts"
+                    ),
+                ),
+                ("near_success", models.BigIntegerField(default=0)),
+                ("near_failure", models.BigIntegerField(default=0)),
+                ("far_success", models.BigIntegerField(default=0)),
+                ("far_failure", models.BigIntegerField(default=0)),
+                ("calls_after", models.BigIntegerField(default=0)),
+                ("failed_after", models.BigIntegerField(default=0)),
+                ("hint_tokens", models.BigIntegerField(default=0)),
+                ("search_ms", models.BigIntegerField(default=0)),
+                ("turns_after", models.BigIntegerField(default=0)),
+                ("model_tokens_after", models.BigIntegerField(default=0)),
+                (
+                    "replicates",
+                    models.BinaryField(default=bytes, help_text="deflated; empty where no point was decided"),
+                ),
+                (
+                    "words",
+                    models.JSONField(default=dict, help_text="kind:word -> number; kinds of contributions.WORD_KINDS"),
+                ),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "project_id",
+                        "day",
+                        "forgotten",
+                        "cell",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("knowledge_id", models.TextField()),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="ingest.project",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
+            name="Rollup",
+            fields=[
+                ("day", models.DateField()),
+                ("forgotten", models.BooleanField(help_text="of runs that retention took away")),
+                ("cell", models.BinaryField(max_length=16)),
+                ("trigger", models.TextField()),
+                ("tool", models.TextField()),
+                ("mcp_server", models.TextField()),
+                (
+                    "attempt",
+                    models.IntegerField(
+                        help_text="0: no draw; 1: the first point of a run for its tool; 3: the third or later"
+                    ),
+                ),
+                ("algorithm_version", models.TextField()),
+                ("experiment", models.TextField()),
+                ("arm", models.TextField(help_text="a word of HOLDOUT_ARMS, empty when no draw was made")),
+                ("share_ppm", models.IntegerField(help_text="share of situations withheld, in millionths", null=True)),
+                (
+                    "n_activations",
+                    models.BigIntegerField(default=0, help_text="searches made; of an item: that found it"),
+                ),
+                ("n_skipped", models.BigIntegerField(default=0)),
+                ("n_offering", models.BigIntegerField(default=0, help_text="searches that offered something")),
+                (
+                    "n_injecting",
+                    models.BigIntegerField(default=0, help_text="searches of which something was injected"),
+                ),
+                ("n_acting", models.BigIntegerField(default=0, help_text="searches of which something was used")),
+                ("n_resolved", models.BigIntegerField(default=0)),
+                ("n_unresolved", models.BigIntegerField(default=0)),
+                ("n_retrieved", models.BigIntegerField(default=0)),
+                ("n_offered", models.BigIntegerField(default=0)),
+                ("n_selected", models.BigIntegerField(default=0)),
+                ("n_injected", models.BigIntegerField(default=0)),
+                ("n_dropped", models.BigIntegerField(default=0)),
+                ("n_used", models.BigIntegerField(default=0)),
+                ("n_ignored", models.BigIntegerField(default=0)),
+                ("n_helpful", models.BigIntegerField(default=0)),
+                ("n_harmful", models.BigIntegerField(default=0)),
+                ("n_neutral", models.BigIntegerField(default=0)),
+                ("tokens", models.BigIntegerField(default=0)),
+                ("n_timed", models.BigIntegerField(default=0, help_text="searches whose time is known")),
+                ("waited_us", models.BigIntegerField(default=0, help_text="sum of their times")),
+                ("n_draws", models.BigIntegerField(default=0)),
+                (
+                    "n_points",
+                    models.BigIntegerField(
+                        default=0, help_text="as all that follow: columns of knowledge.effects.counts"
+                    ),
+                ),
+                ("near_success", models.BigIntegerField(default=0)),
+                ("near_failure", models.BigIntegerField(default=0)),
+                ("far_success", models.BigIntegerField(default=0)),
+                ("far_failure", models.BigIntegerField(default=0)),
+                ("calls_after", models.BigIntegerField(default=0)),
+                ("failed_after", models.BigIntegerField(default=0)),
+                ("hint_tokens", models.BigIntegerField(default=0)),
+                ("search_ms", models.BigIntegerField(default=0)),
+                ("turns_after", models.BigIntegerField(default=0)),
+                ("model_tokens_after", models.BigIntegerField(default=0)),
+                (
+                    "replicates",
+                    models.BinaryField(default=bytes, help_text="deflated; empty where no point was decided"),
+                ),
+                (
+                    "words",
+                    models.JSONField(default=dict, help_text="kind:word -> number; kinds of contributions.WORD_KINDS"),
+                ),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "project_id",
+                        "day",
+                        "forgotten",
+                        "cell",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="ingest.project",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
+            name="RunContribution",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "project_id", "run_id", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("run_id", models.TextField()),
+                ("day", models.DateField(help_text="the one the run belongs to in the journal")),
+                ("body", models.BinaryField(help_text="packed cells")),
+                (
+                    "rolled",
+                    models.BinaryField(
+                        default=bytes, help_text="packed cells; empty: nothing, or, when not dirty, `body`"
+                    ),
+                ),
+                ("dirty", models.BooleanField(default=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        related_name="+",
+                        to="ingest.project",
+                    ),
+                ),
+            ],
+        ),
+        migrations.AddIndex(
+            model_name="runsummary",
+            index=models.Index(fields=["fold_version"], name="run_summary_version"),
+        ),
+        migrations.AddIndex(
+            model_name="hintverdict",
+            index=models.Index(fields=["project", "run_id", "id"], name="hint_verdict_of_run"),
+        ),
+        migrations.AddIndex(
+            model_name="itemrollup",
+            index=models.Index(fields=["project", "knowledge_id", "day"], name="item_rollup_by_item"),
+        ),
+        migrations.AddIndex(
+            model_name="runcontribution",
+            index=models.Index(
+                condition=models.Q(("dirty", True)), fields=["project", "run_id"], name="run_contribution_dirty"
+            ),
+        ),
+        migrations.RunSQL(NEAREST, "DROP INDEX knowledge_itemembedding_nearest"),
         migrations.RunSQL(KEEP, LET_GO),
     ]

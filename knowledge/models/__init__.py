@@ -2,8 +2,9 @@
 
 from knowledge.models.chains import Activation, Candidate, RunSummary
 from knowledge.models.items import HintAnswer, KnowledgeChange, KnowledgeItem, KnowledgeRevision
+from knowledge.models.rollups import HintVerdict, ItemRollup, Rollup, RunContribution
 from knowledge.models.search import ItemEmbedding, SearchRow, TermCount
-from knowledge.models.totals import DayTotals, ItemTotals, TriggerTotals
+from knowledge.models.totals import DayTotals, ItemTotals
 from knowledge.models.uses import ItemCounts, KnowledgeVersion
 
 __all__ = [
@@ -11,15 +12,18 @@ __all__ = [
     "Candidate",
     "DayTotals",
     "HintAnswer",
+    "HintVerdict",
     "ItemCounts",
     "ItemEmbedding",
+    "ItemRollup",
     "ItemTotals",
     "KnowledgeChange",
     "KnowledgeItem",
     "KnowledgeRevision",
     "KnowledgeVersion",
+    "Rollup",
+    "RunContribution",
     "RunSummary",
     "SearchRow",
     "TermCount",
-    "TriggerTotals",
 ]

@@ -58,6 +58,7 @@ class RunSummary(models.Model):
     priming_tokens = models.BigIntegerField(default=0)
     model_tokens = models.BigIntegerField(default=0, help_text="input + output as reported, else the request estimate")
     facets = ArrayField(models.TextField(), default=list, help_text="what lists find the run by")
+    task_grams = ArrayField(models.IntegerField(), default=list, help_text="what a part of the task is found by")
     first_received_at = models.DateTimeField(help_text="that of the run registry: the order of lists")
     fold_version = models.TextField()
     folded_arrival = models.BigIntegerField()
@@ -66,9 +67,11 @@ class RunSummary(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["project", "-started_ns"], name="run_summary_recent"),
+            models.Index(fields=["fold_version"], name="run_summary_version"),
             models.Index(fields=["project", "status"], name="run_summary_status"),
             models.Index(fields=["project", "-first_received_at", "-run_id"], name="run_summary_listed"),
             GinIndex(fields=["facets"], name="run_summary_facets"),
+            GinIndex(fields=["task_grams"], name="run_summary_task"),
         ]
 
 
@@ -124,6 +127,11 @@ class Activation(models.Model):
     later_calls = models.JSONField(default=list, help_text="the next calls of the same tool or server")
     resolved = models.BooleanField(null=True, help_text="what followed a failure: null when it cannot be told")
     resolved_event_id = models.TextField(null=True, help_text="end of the call that shows it")
+    near = models.BooleanField(null=True, help_text="what followed at once went well; null while it cannot be told")
+    calls_after = models.IntegerField(default=0, help_text="calls of the same tool or server within what is judged")
+    failed_after = models.IntegerField(default=0)
+    turns_after = models.IntegerField(default=0, help_text="turns until it was resolved or what is judged ended")
+    model_tokens_after = models.BigIntegerField(default=0)
     fold_version = models.TextField()
 
     class Meta:

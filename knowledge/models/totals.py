@@ -1,4 +1,4 @@
-"""What is left of a day that was forgotten: the counts that reports rest on, per project and day.
+"""What is left of a day that was forgotten beside the rollups: its runs by status, and what was reported of items.
 
 Written only by `knowledge/totals.py`, in the transaction that takes the runs away. A day is the one its runs belong to
 in the journal. Counts of a run are added once, when the run is forgotten. (Seed 001 §13.)
@@ -26,30 +26,6 @@ class DayTotals(models.Model):
     hint_tokens = models.BigIntegerField(default=0)
     priming_tokens = models.BigIntegerField(default=0)
     model_tokens = models.BigIntegerField(default=0)
-
-
-class TriggerTotals(models.Model):
-    """The forgotten activations of one day that had one trigger and one arm of the holdout draw."""
-
-    pk = models.CompositePrimaryKey("project_id", "day", "trigger", "arm")
-    project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
-    day = models.DateField()
-    trigger = models.TextField()
-    arm = models.TextField(help_text="a word of HOLDOUT_ARMS, empty when no draw was made")
-    n_activations = models.BigIntegerField(default=0, help_text="searches made")
-    n_skipped = models.BigIntegerField(default=0)
-    n_resolved = models.BigIntegerField(default=0)
-    n_unresolved = models.BigIntegerField(default=0)
-    n_retrieved = models.BigIntegerField(default=0)
-    n_offered = models.BigIntegerField(default=0)
-    n_injected = models.BigIntegerField(default=0)
-    n_dropped = models.BigIntegerField(default=0)
-    n_used = models.BigIntegerField(default=0)
-    n_ignored = models.BigIntegerField(default=0)
-    n_helpful = models.BigIntegerField(default=0)
-    n_harmful = models.BigIntegerField(default=0)
-    n_neutral = models.BigIntegerField(default=0)
-    tokens = models.BigIntegerField(default=0, help_text="of injected blocks")
 
 
 class ItemTotals(models.Model):

@@ -6,6 +6,7 @@ from django.db import connection, transaction
 
 from ingest import journal
 from ingest.models import Batch, Event, Message, Project, Reject, Run
+from knowledge.models import RunContribution
 
 TODAY = datetime.now(UTC).date()
 
@@ -35,6 +36,7 @@ def age(project: Project, run_id: str, day: date) -> None:
         Run.objects.filter(project=project, run_id=run_id).update(
             run_day=day, first_received_at=moment, last_received_at=moment
         )
+        RunContribution.objects.filter(project=project, run_id=run_id).update(day=day)
 
 
 def age_lists(project: Project, day: date) -> None:

@@ -23,7 +23,7 @@ from ingest.partitions import DROP_WAIT_MS, list_partitions
 from ingest.retention import apply_retention, first_kept_day
 from ingest.tasks import apply_retention as apply_retention_task
 from ingest.times import start_of
-from knowledge.models import Activation, Candidate, DayTotals, HintAnswer, RunSummary, TriggerTotals
+from knowledge.models import Activation, Candidate, DayTotals, HintAnswer, Rollup, RunSummary
 from tests.factories import make_person, make_project, send, typical_run
 from tests.ingest.aged import TODAY, age, age_lists, bodies, days_ago, n_events
 from tests.ingest.test_accept import event
@@ -187,7 +187,7 @@ def test_the_counts_of_a_forgotten_day_stay() -> None:
     rows = DayTotals.objects.filter(project=project, day=OLD)
     assert {row.status: row.n_runs for row in rows} == {"completed": 2, "running": 1}
     assert {name: sum(getattr(row, name) for row in rows) for name in summed} == summed
-    by_trigger = TriggerTotals.objects.filter(project=project, day=OLD)
+    by_trigger = Rollup.objects.filter(project=project, day=OLD, forgotten=True)
     assert {name: sum(getattr(row, name) for row in by_trigger) for name in expected} == expected
     assert {row.trigger for row in by_trigger} == {"tool.failed", "mcp.first_call"}
     assert expected["n_injected"] == 3
@@ -221,7 +221,7 @@ def test_totals_of_a_day_add_up_over_several_passes() -> None:
     assert totals(alpha) == totals(beta)
     assert totals(alpha)[0]["n_runs"] == 3
     one, other = (
-        list(TriggerTotals.objects.filter(project=project).order_by("trigger").values_list("trigger", "n_offered"))
+        list(Rollup.objects.filter(project=project).order_by("cell").values_list("cell", "forgotten", "n_offered"))
         for project in (alpha, beta)
     )
     assert one == other
