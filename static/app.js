@@ -199,7 +199,6 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   focused = row ? row.getAttribute("href") : null;
   const turner = event.detail.requestConfig?.elt?.closest?.("#timeline .pager a");
   paged = turner ? turner.rel : null;
-  if (event.detail.target.id === "panel" && event.detail.xhr.status >= 400) toast("This could not be loaded");
 });
 document.addEventListener("htmx:afterSettle", (event) => {
   localTimes(document);
@@ -219,7 +218,6 @@ document.addEventListener("htmx:afterSettle", (event) => {
     if (row) row.focus({ preventScroll: true });
   }
 });
-document.addEventListener("htmx:sendError", () => toast("The server does not answer; trying again"));
 
 localTimes(document);
 drawView();
