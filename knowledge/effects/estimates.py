@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from knowledge.effects.counts import ArmCounts, Arms, Stratum, Tally
+from knowledge.effects.counts import ArmCounts, Arms, Stratum, Tally, merge
 from knowledge.effects.rates import LEVEL, Interval
 from knowledge.effects.replicates import Replicates
 
@@ -97,10 +97,8 @@ def grouped(strata: Strata, by: Callable[[Stratum], Key]) -> dict[Key, dict[Stra
 
 def both_arms(strata: Strata) -> Arms:
     """Return all strata added up: for counts and costs. Effects are never read from it."""
-    total = Arms()
-    for arms in strata.values():
-        total = total + arms
-    return total
+    members = list(strata.values())
+    return Arms(merge(arms.offered for arms in members), merge(arms.withheld for arms in members))
 
 
 def by_stratum(strata: Strata, outcome: Outcome = Outcome.NEAR) -> dict[Stratum, Difference]:
@@ -145,7 +143,7 @@ def pooled(strata: Strata, outcome: Outcome = Outcome.NEAR) -> Effect | None:
     n_runs = min(Replicates.total(counts.replicates for counts in arm).n_runs_at_least for arm in arms)
     drawn = [np.array([_replicated(counts, outcome) for counts in arm]).swapaxes(0, 1) for arm in arms]
     variance = max(_clustered(_mantel_haenszel(*drawn), value, n_runs), _independent(offered, withheld))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, max(n_runs - 1, 1))) * variance**0.5
+    half = student(n_runs) * variance**0.5
     low, high = clamped(value - half, value + half)
     totals = [Tally(int(table[0].sum()), int(table[1].sum())) for table in (offered, withheld)]
     return Effect(outcome, value, variance, low, high, totals[0], totals[1], n_runs, len(compared))
@@ -194,6 +192,11 @@ def _smoothed_spread(arm: Floats) -> Floats:
     rate = (successes + 2 * overall) / (known + 2)
     spread: Floats = rate * (1 - rate) / known
     return spread
+
+
+def student(n_runs: int) -> float:
+    """Return how many standard errors a 95 % interval reaches to either side, when `n_runs` tell the standard error."""
+    return float(stdtrit(max(n_runs - 1, 1), (1 + LEVEL) / 2))
 
 
 def clamped(low: float, high: float) -> Interval:

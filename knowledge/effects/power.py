@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from scipy import stats
 from scipy.optimize import brentq
+from scipy.special import ndtri
 from statsmodels.stats.proportion import samplesize_proportions_2indep_onetail
 
 from knowledge.effects.sequences import ALPHA, multiplier
@@ -51,7 +51,7 @@ def needed(difference: float, share: float, withheld_rate: float = 0.5, design_e
 
 def _watched(difference: float, spread: float) -> int:
     """Return the points at which the sequence leaves out 0 with chance POWER; `spread` is the variance of one point."""
-    reached = float(stats.norm.ppf(POWER))
+    reached = float(ndtri(POWER))
 
     def lacking(n: float) -> float:
         return (multiplier(n) + reached) * math.sqrt(spread / n) - difference

@@ -8,6 +8,7 @@ of them. (Poisson bootstrap: Hanley and MacGibbon 2006; for counts that are adde
 Najmi and Naidu, "Estimating Uncertainty for Massive Data Streams", 2012. Seed 001 §16.)
 """
 
+import functools
 import hashlib
 import math
 from collections.abc import Iterable
@@ -37,11 +38,14 @@ def _poisson_steps() -> NDArray[np.uint32]:
 STEPS: Final = _poisson_steps()
 
 
+@functools.lru_cache(maxsize=64)  # a run has several cells, one after the other
 def weights_of(run_id: str) -> Whole:
     """Return how often the run occurs in each of the N_REPLICATES resamples: the same today and in a year."""
     named = hashlib.shake_256(SALT + run_id.encode("utf-8", "surrogatepass"))
     drawn = np.frombuffer(named.digest(2 * N_REPLICATES), dtype="<u2")
-    return np.searchsorted(STEPS, drawn, side="right").astype(np.int64)
+    weights = np.searchsorted(STEPS, drawn, side="right").astype(np.int64)
+    weights.flags.writeable = False
+    return weights
 
 
 def mark_of(run_id: str) -> int:

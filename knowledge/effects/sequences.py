@@ -11,10 +11,9 @@ points. Few runs make a variance unsure; the ratio of Student's quantile to the 
 import math
 from typing import Final
 
-from scipy import stats
-from scipy.special import lambertw
+from scipy.special import lambertw, ndtri
 
-from knowledge.effects.estimates import Effect, clamped
+from knowledge.effects.estimates import Effect, clamped, student
 from knowledge.effects.rates import LEVEL, Interval
 
 TIGHTEST: Final = 500  # points with a known outcome, both arms together
@@ -49,5 +48,4 @@ def p_value(effect: Effect) -> float:
 
 
 def _deviation(effect: Effect) -> float:
-    student = stats.t.ppf((1 + LEVEL) / 2, max(effect.n_runs - 1, 1))
-    return math.sqrt(effect.variance) * float(student / stats.norm.ppf((1 + LEVEL) / 2))
+    return math.sqrt(effect.variance) * student(effect.n_runs) / float(ndtri((1 + LEVEL) / 2))
