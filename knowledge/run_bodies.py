@@ -17,7 +17,8 @@ from knowledge.draws import draw_in_words
 from knowledge.models import Activation, Candidate
 
 LISTED: Final = (
-    "status", "status_reason", "task", "agent", "model", "parent_run_id", "team_root", "n_turns", "n_tool_calls",
+    "status", "status_reason", "task", "agent", "model", "parent_run_id", "team_root",
+    "conversation_id", "waiting_for", "n_turns", "n_tool_calls",
     "n_tools_failed", "n_activations", "n_skipped", "n_retrieved", "n_offered", "n_injected", "n_dropped",
     "hint_tokens", "priming_tokens", "model_tokens", "success", "fold_version",
 )  # fmt: skip
@@ -126,6 +127,8 @@ class RunBody(serializers.Serializer[Run]):
     model = serializers.CharField(allow_null=True)
     parent_run_id = serializers.CharField(allow_null=True)
     team_root = serializers.CharField(allow_null=True)
+    conversation_id = serializers.CharField(allow_null=True)
+    waiting_for = serializers.CharField(allow_null=True, help_text="approval or question; empty while nobody is asked")
     n_turns = serializers.IntegerField(allow_null=True)
     n_tool_calls = serializers.IntegerField(allow_null=True)
     n_tools_failed = serializers.IntegerField(allow_null=True)

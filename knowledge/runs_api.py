@@ -15,7 +15,8 @@ from ingest.models import Run
 from ingest.parameters import INT32_MAX, Parameters
 from knowledge.models import Activation, Candidate
 from knowledge.run_bodies import RunDetailBody, RunListBody, activation_body, run_body, run_detail_body
-from knowledge.run_filters import all_runs, filter_runs, page_of, parse_filter
+from knowledge.run_filters import WAITING, parse_filter
+from knowledge.run_pages import all_runs, page_of
 
 PAGE_SIZE: Final = 50  # rows of one answer unless the caller asks for others
 LARGEST_PAGE: Final = 200
@@ -31,6 +32,12 @@ FILTERS: Final = [
     OpenApiParameter("tool", str, description="has a call of the tool"),
     OpenApiParameter("mcp_server", str, description="has a call of the MCP server's tools"),
     OpenApiParameter("knowledge_id", str, description="the item was a candidate in it"),
+    OpenApiParameter("outcome", str, enum=list(stages.OUTCOMES), description="has a hint of which this came"),
+    OpenApiParameter("arm", str, enum=list(stages.HOLDOUT_ARMS), description="has a search drawn so for a holdout"),
+    OpenApiParameter("experiment", str, description="has a search of the experiment"),
+    OpenApiParameter("version", str, description="has a search answered by this version of FindHints"),
+    OpenApiParameter("waiting", str, enum=list(WAITING), description="waits for a person"),
+    OpenApiParameter("conversation", str, description="is a turn of the conversation"),
     OpenApiParameter("agent", str),
     OpenApiParameter("text", str, description="part of the task in any case of letters, or the id of the run"),
     OpenApiParameter("has_injection", bool),
@@ -59,7 +66,7 @@ class RunsView(MachineView):
         given = Parameters(request)
         cursor = given.values.pop("cursor", "")
         limit = given.number("limit", PAGE_SIZE, 1, LARGEST_PAGE)
-        page = page_of(filter_runs(key_of(request).project_id, parse_filter(given.values)), cursor, limit)
+        page = page_of(key_of(request).project_id, parse_filter(given.values), cursor, limit)
         return Response({"results": [run_body(run) for run in page.rows], "next": page.next})
 
 

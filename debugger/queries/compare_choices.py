@@ -9,7 +9,7 @@ from debugger.queries.pieces import one_line
 from debugger.queries.runs import TASK_SHOWN, moment
 from debugger.queries.words import STATE_OF_STATUS
 from ingest.models import Run
-from knowledge.run_filters import RunFilter, filter_runs
+from knowledge.run_pages import all_runs
 
 LOOKED_AT: Final = 500  # newest runs that are looked at
 OFFERED: Final = 12  # runs of one list
@@ -41,7 +41,7 @@ def choices_for(project_id: int, run_id: str, task: str) -> Choices:
     """Return what to compare a run with; with "" for it, runs to begin with. One query."""
     alike: list[Choice] = []
     others: list[Choice] = []
-    runs = filter_runs(project_id, RunFilter())[:LOOKED_AT]
+    runs = all_runs(project_id).order_by("-first_received_at", "-run_id")[:LOOKED_AT]
     for run in runs:
         if run.run_id != run_id:
             choice = _choice(run)

@@ -17,15 +17,16 @@ from debugger.access import GuardedRun
 from debugger.models import EscalationDecision
 from debugger.queries.event_detail import visible
 from debugger.queries.pieces import counted, one_line, said
-from debugger.queries.runs import COUNTED, PAGE, TASK_SHOWN, moment
+from debugger.queries.runs import COUNTED, DECIDED, ESCALATED, PAGE, TASK_SHOWN, UNDECIDED, moment
 from ingest.journal import JournalEvent
 from ingest.models import Event, Run
 from knowledge.models import RunSummary
-from knowledge.run_filters import RunFilter, filter_runs, page_of
+from knowledge.run_filters import RunFilter
+from knowledge.run_pages import Clause, count_runs, page_of
 
-ESCALATED: Final = "escalated"
 EVENT_TYPE: Final = "run.escalated"
 SHOWN: Final = {"open": "open", "decided": "decided", "all": "all"}
+MORE: Final[Mapping[str, tuple[Clause, ...]]] = {"open": (UNDECIDED,), "decided": (DECIDED,), "all": ()}
 NAV_MOST: Final = 99  # open ones counted beside the page's name; beyond it "99+"
 REASON_SHOWN: Final = 300  # code points of a reason in the list
 TEXT_SHOWN: Final = 4_000
@@ -101,15 +102,18 @@ def list_escalations(project_id: int, show: str, cursor: str = "") -> Escalation
 
     Raises IngestError for a cursor that is none of ours.
     """
-    runs = filter_runs(project_id, RunFilter(status=ESCALATED))
-    if show != "all":
-        runs = runs.filter(_is_decided(project_id) if show == "decided" else ~_is_decided(project_id))
-    page = page_of(runs, cursor, PAGE)
-    n_matching = len(page.rows) if not cursor and page.next is None else runs.order_by()[: COUNTED + 1].count()
-    asked = _ends_of(project_id, page.rows, LAST_READ)
-    decisions = _decisions_of(project_id, [run.run_id for run in page.rows])
-    lines = tuple(_line(run, asked.get(run.run_id), decisions.get(run.run_id)) for run in page.rows)
-    return EscalationList(lines, page.next, n_matching if n_matching <= COUNTED else None)
+    wanted, more = RunFilter(status=ESCALATED), MORE[show]
+    page = page_of(project_id, wanted, cursor, PAGE, *more)
+    is_whole = not cursor and page.next is None
+    n_matching = len(page.rows) if is_whole else count_runs(project_id, wanted, COUNTED, *more)
+    return EscalationList(lines_of(project_id, page.rows), page.next, n_matching)
+
+
+def lines_of(project_id: int, runs: Sequence[Run]) -> tuple[Escalation, ...]:
+    """Return escalated runs as lines. Two queries, none without a run."""
+    asked = _ends_of(project_id, runs, LAST_READ)
+    decisions = _decisions_of(project_id, [run.run_id for run in runs])
+    return tuple(_line(run, asked.get(run.run_id), decisions.get(run.run_id)) for run in runs)
 
 
 def n_open(project_id: int) -> int:

@@ -9,30 +9,55 @@ from typing import Any, Final
 from django.utils import timezone
 
 from contract import stages
+from debugger.models import EscalationDecision
 from debugger.queries.pieces import one_line
 from debugger.queries.words import STATE_OF_STATUS
+from ingest.errors import IngestError
 from ingest.models import Run
+from knowledge.facets import facet
 from knowledge.run_bodies import duration_ms
-from knowledge.run_filters import RunFilter, filter_runs, page_of, parse_filter, triggers_of
+from knowledge.run_facets import PERSON
+from knowledge.run_filters import RunFilter, parse_filter
+from knowledge.run_pages import Clause, count_runs, page_of, triggers_of
 
 PAGE: Final = 50  # runs on a page
 COUNTED: Final = 10_000  # runs counted exactly; beyond it the page says "more than"
+COUNTED_BY_ROW: Final = 1_000  # of those that are looked at one by one to tell whether they are meant
 WITHIN: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 TASK_SHOWN: Final = 160
 OLDEST: Final = timedelta(days=366)  # a run in progress that says it began earlier has a wrong clock
 LAST_NS: Final = 253_402_300_799 * 1_000_000_000  # the end of the year 9999
+ESCALATED: Final = "escalated"
+ESCALATION: Final = "escalation"
+# What a run may wait for here: escalations are decided on these pages, so that only they know which are open.
+WAITING: Final = {
+    PERSON: "waits for a person, whatever for",
+    "approval": "a call needs a yes or a no",
+    "question": "the agent asked a question",
+    ESCALATION: "it ended in an ask that nobody has decided",
+}
+DECIDED: Final = Clause(
+    "EXISTS (SELECT 1 FROM debugger_escalationdecision decided"
+    " WHERE decided.project_id = listed.project_id AND decided.run_id = listed.run_id)"
+)
+UNDECIDED: Final = Clause(f"NOT {DECIDED.sql}")
 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One row of the list. Counts are None while nothing of the run was folded. `state` is a tone."""
+    """One row of the list. Counts are None while nothing of the run was folded. `state` is a tone.
+
+    `waiting` is a word of WAITING, empty for a run that waits for nobody.
+    """
 
     run_id: str
     status: str
     meaning: str
     state: str
+    waiting: str
     task: str
     agent: str
+    conversation_id: str
     started_at: datetime
     duration_ms: float | None
     is_running: bool
@@ -50,11 +75,12 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunList:
-    """One page of runs. `n_matching` is None beyond COUNTED."""
+    """One page of runs. `n_matching` is None beyond `counted`."""
 
     lines: tuple[RunLine, ...]
     next: str | None
     n_matching: int | None
+    counted: int = COUNTED
 
     @property
     def digest(self) -> str:
@@ -62,7 +88,29 @@ class RunList:
         return hashlib.sha256(repr((self.lines, self.n_matching)).encode()).hexdigest()[:16]
 
 
-def read_filter(params: Mapping[str, str]) -> RunFilter:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the list is asked for: the filter of runs, and a word of WAITING of which only the pages know."""
+
+    runs: RunFilter
+    waiting: str = ""
+
+    def more(self, project_id: int) -> tuple[Clause, ...]:
+        """Return what else must hold."""
+        if not self.waiting:
+            return ()
+        escalated = Clause(f"(listed.facets @> %s::text[] AND {UNDECIDED.sql})", ([_escalated(project_id)],))
+        if self.waiting == ESCALATION:
+            return (escalated,)
+        asked = [facet(project_id, "waiting", PERSON)]
+        return (Clause(f"(listed.facets @> %s::text[] OR {escalated.sql})", (asked, *escalated.values)),)
+
+
+def _escalated(project_id: int) -> str:
+    return facet(project_id, "status", ESCALATED)
+
+
+def read_filter(params: Mapping[str, str]) -> Asked:
     """Return the filter of the page's URL parameters; `within` (hour, day, week) stands for a `since`.
 
     Raises IngestError naming the parameter that is unknown or whose value cannot be.
@@ -71,22 +119,36 @@ def read_filter(params: Mapping[str, str]) -> RunFilter:
     within = WITHIN.get(params.get("within", ""))
     if within is not None:
         asked["since"] = (timezone.now() - within).isoformat()
-    return parse_filter(asked)
+    waiting = asked.get("waiting", "")
+    if waiting in (PERSON, ESCALATION):
+        return Asked(parse_filter({**asked, "waiting": ""}), waiting)
+    if waiting and waiting not in WAITING:
+        raise IngestError("invalid_filter", 400, f"waiting must be one of: {', '.join(WAITING)}", field="waiting")
+    return Asked(parse_filter(asked))
 
 
 PAGE_PARAMETERS: Final = ("within", "cursor", "seen", "newest", "fresh", "first")
 
 
-def list_runs(project_id: int, wanted: RunFilter, cursor: str = "") -> RunList:
-    """Return one page of the runs that `wanted` asks for, newest first; two queries.
+def list_runs(project_id: int, asked: Asked, cursor: str = "") -> RunList:
+    """Return one page of the runs that are asked for, newest first; two queries without a filter, at most five.
 
     Raises IngestError for a cursor that is none of ours.
     """
-    runs = filter_runs(project_id, wanted)
-    page = page_of(runs, cursor, PAGE)
-    n_matching = len(page.rows) if not cursor and page.next is None else runs.order_by()[: COUNTED + 1].count()
-    lines = tuple(_line(run) for run in page.rows)
-    return RunList(lines, page.next, n_matching if n_matching <= COUNTED else None)
+    wanted, more = asked.runs, asked.more(project_id)
+    page = page_of(project_id, wanted, cursor, PAGE, *more)
+    counted = COUNTED_BY_ROW if wanted.text or wanted.needs_chain or more else COUNTED
+    is_whole = not cursor and page.next is None
+    n_matching = len(page.rows) if is_whole else count_runs(project_id, wanted, counted, *more)
+    return RunList(run_lines(project_id, page.rows), page.next, n_matching, counted)
+
+
+def run_lines(project_id: int, runs: Sequence[Run]) -> tuple[RunLine, ...]:
+    """Return runs of `all_runs` as lines. One query where one of them escalated, otherwise none."""
+    escalated = [run.run_id for run in runs if getattr(run, "status") == ESCALATED]  # noqa: B009 - annotated
+    decisions = EscalationDecision.objects.filter(project_id=project_id, run_id__in=escalated)
+    waiting = set(escalated) - set(decisions.values_list("run_id", flat=True)) if escalated else set()
+    return tuple(_line(run, is_undecided=run.run_id in waiting) for run in runs)
 
 
 def has_runs(project_id: int) -> bool:
@@ -94,9 +156,9 @@ def has_runs(project_id: int) -> bool:
     return Run.objects.filter(project_id=project_id).exists()
 
 
-def _line(run: Run) -> RunLine:
+def _line(run: Run, *, is_undecided: bool) -> RunLine:
     derived: dict[str, Any] = {name: getattr(run, name) for name in DERIVED}
-    status = derived.pop("status")
+    status, waiting = derived.pop("status"), derived.pop("waiting_for") or ""
     started, ended = derived.pop("started_ns"), derived.pop("ended_ns")
     return RunLine(
         run_id=run.run_id,
@@ -104,7 +166,9 @@ def _line(run: Run) -> RunLine:
         meaning=stages.RUN_STATUSES.get(status, status),
         state=STATE_OF_STATUS.get(status, "plain"),
         task=one_line(derived.pop("task") or "", TASK_SHOWN),
+        waiting=ESCALATION if is_undecided else waiting,
         agent=derived.pop("agent") or "",
+        conversation_id=derived.pop("conversation_id") or "",
         started_at=moment(started) or run.first_received_at,
         duration_ms=duration_ms(started, ended) if ended else _so_far(run, started),
         is_running=status == "running",
@@ -115,8 +179,8 @@ def _line(run: Run) -> RunLine:
 
 
 DERIVED: Final = (
-    "status", "task", "agent", "success", "started_ns", "ended_ns", "n_turns", "n_tools_failed", "n_activations",
-    "n_injected", "n_offered", "model_tokens", "hint_tokens",
+    "status", "waiting_for", "task", "agent", "conversation_id", "success", "started_ns", "ended_ns", "n_turns",
+    "n_tools_failed", "n_activations", "n_injected", "n_offered", "model_tokens", "hint_tokens",
 )  # fmt: skip
 
 

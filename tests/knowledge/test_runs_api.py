@@ -17,6 +17,7 @@ from ingest.accept import accept_events
 from ingest.authentication import create_key
 from ingest.models import Project, Run
 from knowledge.chains import refresh_run
+from knowledge.fold import FOLD_VERSION
 from knowledge.models import RunSummary
 from tests.knowledge.streams import wire_of
 
@@ -63,7 +64,8 @@ def recorded_runs(reader: Reader) -> Reader:
         send(reader.project, wire_of(name))
     start = datetime(2026, 11, 30, 3, tzinfo=UTC)
     for minute, name in enumerate(NAMES):
-        Run.objects.filter(run_id=f"{name}-1").update(first_received_at=start + timedelta(minutes=minute))
+        for model in (Run, RunSummary):
+            model.objects.filter(run_id=f"{name}-1").update(first_received_at=start + timedelta(minutes=minute))
     return reader
 
 
@@ -96,7 +98,7 @@ def test_list_is_newest_first_with_the_counts_of_each_run(recorded_runs: Reader)
     assert (run["n_turns"], run["n_tool_calls"], run["n_tools_failed"]) == (5, 4, 1)
     assert run["hint_tokens"] > 0
     assert run["started_at"].endswith("Z") and run["duration_ms"] > 0
-    assert (run["n_unfolded"], run["as_of"] is not None, run["fold_version"]) == (0, True, "fold.v1")
+    assert (run["n_unfolded"], run["as_of"] is not None, run["fold_version"]) == (0, True, FOLD_VERSION)
 
 
 @pytest.mark.parametrize(
@@ -330,13 +332,13 @@ def test_nul_in_an_id_is_404(reader: Reader) -> None:
     ("path", "n_queries"),
     [
         ("runs", 2),
-        ("runs?trigger=tool.failed&knowledge_id=git-init-first&text=commit&tool=shell", 2),
+        ("runs?trigger=tool.failed&knowledge_id=git-init-first&text=commit&tool=shell", 3),
         ("runs/hint_helped-1", 2),
         ("runs/hint_helped-1/activations", 4),
     ],
 )
 def test_query_counts(recorded_runs: Reader, path: str, n_queries: int) -> None:
-    """One query for the key; one for the list whatever its filters; one each for run, activations and candidates."""
+    """One query for the key; one for the list, two with filters; one each for run, activations and candidates."""
     with CaptureQueriesContext(connection) as queries:
         assert recorded_runs.get(path).status_code == 200
     assert len(queries) == n_queries, "\n".join(query["sql"] for query in queries)
