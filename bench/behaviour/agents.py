@@ -10,7 +10,6 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final, Protocol
 
 from contract.stages import HINT_TYPE
@@ -139,14 +138,6 @@ def throw(*words: str) -> float:
 def dice_of(run_id: str) -> str:
     """Return the part of a run's id that its throws are made with."""
     return run_id.rsplit("-", 1)[-1]
-
-
-def stand_in_folder(folder: Path) -> str:
-    """Return a digest of this package, which versions the tasks and agents of a report."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def _habit(ran: Sequence[str], candidates: Sequence[str], dice: str) -> str:

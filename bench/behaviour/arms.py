@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.behaviour.task import Task
+from bench.behaviour.task import Item, Task
 from kernel.messages import Holdout, Switches
 
 PROJECT: Final = "behaviour"
@@ -62,6 +62,7 @@ class Note:
     phrases: tuple[str, ...]
     errors: tuple[str, ...]
     topics: tuple[str, ...]
+    trigger: str = ""
 
 
 def note_id(task: Task) -> str:
@@ -69,32 +70,35 @@ def note_id(task: Task) -> str:
     return f"note-{hashlib.sha256(task.name.encode()).hexdigest()[:8]}" if task.item else ""
 
 
-def corpus(tasks: Sequence[Task]) -> list[Note]:
-    """Return what is known: the item of each task that has one."""
-    return [
-        Note(note_id(task), task.item.rule, task.item.phrases, task.item.errors, task.item.topics)
-        for task in tasks
-        if task.item
-    ]
+def corpus(tasks: Sequence[Task], *, any_moment: bool = False) -> list[Note]:
+    """Return what is known: the item of each task that has one.
+
+    Items about failures say so, as those of the starter set do, and are not offered when a run begins; with `any_moment`
+    none says it, and the task's own words may bring them.
+    """
+    return [_note(task, task.item, any_moment) for task in tasks if task.item]
 
 
-def placebo_corpus(tasks: Sequence[Task]) -> list[Note]:
+def placebo_corpus(tasks: Sequence[Task], *, any_moment: bool = False) -> list[Note]:
     """Return the same items, found by the same errors; those found at runtime have the rule of another one.
 
     Items of about the same length swap: sorted by it, each two neighbours, of an odd number the last three in a ring.
     """
     swapped = [task for task in tasks if task.item and task.kind in AT_RUNTIME]
     ordered = sorted(swapped, key=lambda task: (len(task.item.rule) if task.item else 0, task.name))
-    other: dict[str, Task] = {}
+    other: dict[str, Item] = {}
     while ordered:
         group = ordered[:2] if len(ordered) != 3 else ordered[:3]
         ordered = ordered[len(group) :]
         for place, task in enumerate(group):
-            other[task.name] = group[(place + 1) % len(group)]
-    notes = []
-    for task in tasks:
-        if task.item:
-            says = other.get(task.name, task).item
-            assert says is not None
-            notes.append(Note(note_id(task), says.rule, task.item.phrases, task.item.errors, task.item.topics))
-    return notes
+            says = group[(place + 1) % len(group)].item
+            if says:
+                other[task.name] = says
+    return [_note(task, other.get(task.name, task.item), any_moment) for task in tasks if task.item]
+
+
+def _note(task: Task, says: Item, any_moment: bool) -> Note:
+    """Return the item of a task with the rule of `says`."""
+    found_by = task.item or says
+    trigger = "tool.failed" if task.kind in AT_RUNTIME and not any_moment else ""
+    return Note(note_id(task), says.rule, found_by.phrases, found_by.errors, found_by.topics, trigger)

@@ -10,6 +10,7 @@ from bench.behaviour.arms import Arm
 from bench.behaviour.task import Task
 from kernel.messages import Limits, RunSpec
 
+SWEPT: Final = tuple((tokens, hints) for tokens in (100, 200, 400, 800) for hints in (1, 2, 3))
 AGENT: Final = "bench"  # the driver's name in the kernel's registry
 MOST_TURNS: Final = 6
 PATIENCE_MS: Final = 10_000  # for an answer of Observation: what is measured is told, and no run depends on it
@@ -41,11 +42,12 @@ class Planned:
     budget: Budget
     batch: str
     model: str = ""
+    part: str = "main"
 
     @property
     def run_id(self) -> str:
         """Task, batch and the throws: nothing of it says which arm the run is in."""
-        words = (str(self.seed), self.arm.id, self.budget.name, self.task.name)
+        words = (str(self.seed), self.arm.id, self.budget.name, self.task.name, self.part)
         dice = hashlib.sha256("\x1f".join(words).encode()).hexdigest()[:10]
         return f"{self.task.name}-{self.batch}-{dice}"
 
@@ -80,13 +82,14 @@ def planned(
     *,
     batch: str = "",
     model: str = "",
+    part: str = "main",
 ) -> list[Planned]:
     """Return every task in every arm with every budget, once a seed, in an order that the seeds decide."""
     named = list(tasks)
     runs = []
     for seed in seeds:
         of_seed = [
-            Planned(task, arm, seed, budget, batch or f"s{seed}", model)
+            Planned(task, arm, seed, budget, batch or f"s{seed}", model, part)
             for task in named
             for arm in arms
             for budget in budgets

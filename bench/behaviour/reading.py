@@ -77,6 +77,7 @@ def _row(project_pk: int, made: Made) -> Row:
         latencies_ms=tuple(one.duration_ms for one in searched if one.duration_ms is not None),
         waits_ms=_waits(activations, summary.n_turns),
         budget=planned.budget.name,
+        part=planned.part,
     )
 
 

@@ -10,7 +10,7 @@ class Row:
 
     `failed_repeats` are calls that failed as one before them had, `useless_repeats` those of them with the very same
     command. `foreign` counts injected hints that are not the task's own item. Times are milliseconds as the kernel
-    waited: `latencies_ms` of each search, `waits_ms` of each model turn.
+    waited: `latencies_ms` of each search, `waits_ms` of each model turn. `part` is main or sweep.
     """
 
     task: str
@@ -46,6 +46,7 @@ class Row:
     latencies_ms: tuple[float, ...] = ()
     waits_ms: tuple[float, ...] = ()
     budget: str = ""
+    part: str = "main"
 
     def outcome(self) -> dict[str, Any]:
         """Return all that the same seed must give again: everything but times."""

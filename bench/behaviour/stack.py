@@ -46,7 +46,7 @@ class World:
 
 
 @contextmanager
-def embedded_world(tasks: Sequence[Task]) -> Iterator[World]:
+def embedded_world(tasks: Sequence[Task], *, any_moment: bool = False) -> Iterator[World]:
     """Start the stack without its workers, and stop and remove it in the end."""
     os.umask(0o077)
     var_dir = Path(tempfile.mkdtemp(prefix="temporality-behaviour-"))
@@ -61,7 +61,7 @@ def embedded_world(tasks: Sequence[Task]) -> Iterator[World]:
         prepare_schema()
         base_url = stack.start_web(listener)
         stack.await_web(base_url)
-        yield _furnished(base_url, tasks, is_kept=False)
+        yield _furnished(base_url, tasks, any_moment, is_kept=False)
     finally:
         from django.db import connections  # noqa: PLC0415 - Django is set up by then
 
@@ -71,7 +71,7 @@ def embedded_world(tasks: Sequence[Task]) -> Iterator[World]:
 
 
 @contextmanager
-def running_world(places: Path, tasks: Sequence[Task]) -> Iterator[World]:
+def running_world(places: Path, tasks: Sequence[Task], *, any_moment: bool = False) -> Iterator[World]:
     """Use the stack whose `up.json` is given; the projects are made there and stay. Raises BenchError without one."""
     try:
         told: dict[str, Any] = json.loads(places.read_text())
@@ -80,7 +80,7 @@ def running_world(places: Path, tasks: Sequence[Task]) -> Iterator[World]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BenchError(f"{places} does not lead to a running stack ({error!r}): start it with `make up`") from None
     _set_up({"VAR_DIR": str(places.parent), "DJANGO_SETTINGS_MODULE": "debugger.settings", **environ})
-    yield _furnished(base_url, tasks, is_kept=True)
+    yield _furnished(base_url, tasks, any_moment, is_kept=True)
 
 
 def _set_up(environ: dict[str, str]) -> None:
@@ -89,14 +89,14 @@ def _set_up(environ: dict[str, str]) -> None:
     logging.disable(logging.WARNING)
 
 
-def _furnished(base_url: str, tasks: Sequence[Task], *, is_kept: bool) -> World:
+def _furnished(base_url: str, tasks: Sequence[Task], any_moment: bool, *, is_kept: bool) -> World:
     """Make the two projects with what is known in them, and wait until it can be found."""
     from django.conf import settings  # noqa: PLC0415 - needs the settings
 
     keys, pks = {}, {}
     for slug, title, notes in (
-        (PROJECT, "Behaviour", corpus(tasks)),
-        (PLACEBO_PROJECT, "Behaviour: placebo", placebo_corpus(tasks)),
+        (PROJECT, "Behaviour", corpus(tasks, any_moment=any_moment)),
+        (PLACEBO_PROJECT, "Behaviour: placebo", placebo_corpus(tasks, any_moment=any_moment)),
     ):
         pks[slug], keys[slug] = _project(slug, title, notes)
     _warm(base_url, keys)
@@ -127,6 +127,7 @@ def _project(slug: str, title: str, notes: Sequence[Note]) -> tuple[int, str]:
                 entities=note.phrases,
                 topics=note.topics,
                 error_examples=note.errors,
+                trigger=note.trigger,
             )
             for note in notes
         ]
