@@ -58,9 +58,21 @@ def forest(rows: Sequence[Interval], *, title: str, small: float) -> dict[str, A
     figure = _figure(title, "percentage points", len(rows))
     figure.add_vrect(x0=-small * 100, x1=small * 100, fillcolor="var(--faint)", line_width=0, layer="below")
     figure.add_vline(x=0, line={"color": "var(--soft)", "width": 1})
-    points = [100 * row.value for row in rows]
+    _add_intervals(figure, rows, "+")
+    return _data(figure)
+
+
+def shares(rows: Sequence[Interval], *, title: str) -> dict[str, Any]:
+    """Return the figure of shares with their intervals, as percent from 0 to 100, first row on top."""
+    figure = _figure(title, "percent", len(rows))
+    _add_intervals(figure, rows, "")
+    figure.update_xaxes(range=[0, 100])
+    return _data(figure)
+
+
+def _add_intervals(figure: go.Figure, rows: Sequence[Interval], sign: str) -> None:
     figure.add_scatter(
-        x=points,
+        x=[100 * row.value for row in rows],
         y=_labels([row.label for row in rows]),
         mode="markers",
         marker={"color": [f"var(--{row.tone})" for row in rows], "size": 9},
@@ -74,10 +86,9 @@ def forest(rows: Sequence[Interval], *, title: str, small: float) -> dict[str, A
             "width": 4,
         },
         customdata=[row.href for row in rows],
-        text=[f"{100 * row.value:+.1f} ({100 * row.low:+.1f} to {100 * row.high:+.1f})" for row in rows],
+        text=[f"{100 * row.value:{sign}.1f} ({100 * row.low:{sign}.1f} to {100 * row.high:{sign}.1f})" for row in rows],
         hovertemplate="%{y}: %{text}<extra></extra>",
     )
-    return _data(figure)
 
 
 def bars(rows: Sequence[Bar], *, title: str, unit: str) -> dict[str, Any]:

@@ -207,6 +207,7 @@ HINTS_ALGORITHM = env_str("HINTS_ALGORITHM", "hybrid.v3")  # version of FindHint
 HINTS_EMBEDDINGS = env_bool("HINTS_EMBEDDINGS", True)  # compare meaning as well: 160 MiB in each process that searches
 EMBED_SWEEP_SECONDS = env_int("EMBED_SWEEP_SECONDS", 30, 1)  # seconds between looks for items left without a vector
 FOLD_SWEEP_SECONDS = env_int("FOLD_SWEEP_SECONDS", 10, 1)  # seconds between looks for runs left unfolded
+ROLLUP_SECONDS = env_int("ROLLUP_SECONDS", 3, 1)  # seconds between looks for runs whose counts are not in the sums
 TIMELINE_STORED_FROM = env_int("TIMELINE_STORED_FROM", 500, 1)  # events from which on a run's timeline is stored
 TIMELINE_SWEEP_SECONDS = env_int("TIMELINE_SWEEP_SECONDS", 30, 1)  # seconds between looks for timelines to store
 RETENTION_SECONDS = env_int("RETENTION_SECONDS", 3_600, 1)  # seconds between looks for days that are over
