@@ -175,14 +175,18 @@ def main() -> None:
     parser.add_argument("--experiments", type=int, default=1_000)
     parser.add_argument("--points", type=int, default=400, help="draws before the one look at intervals")
     parser.add_argument("--watched", type=int, default=1_000, help="draws until which a page is watched")
+    parser.add_argument("--part", choices=("intervals", "watched", "found"), help="only these figures")
     given = parser.parse_args()
     started = time.monotonic()
     watches = max(given.experiments // 2, 1)
     print(f"{given.experiments:,} experiments behind each figure of intervals, {watches:,} behind the others;")
     print("in brackets a figure's own uncertainty (95 %, Wilson)")
-    _print_coverage(given.experiments, given.points)
-    _print_watched(watches, given.watched)
-    _print_found(watches)
+    if given.part in (None, "intervals"):
+        _print_coverage(given.experiments, given.points)
+    if given.part in (None, "watched"):
+        _print_watched(watches, given.watched)
+    if given.part in (None, "found"):
+        _print_found(watches)
     took = f"{time.monotonic() - started:.0f} s, {time.process_time():.0f} s of them computing"
     print(f"\n{took}; load {os.getloadavg()[0]:.1f}")
 

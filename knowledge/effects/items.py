@@ -3,7 +3,7 @@
 Many items are looked at, so some look harmful by luck: only those that Benjamini-Hochberg keeps at FALSE_SHARE are said
 to help or harm, by p-values that hold at every look. Small items lie far off by chance: each effect is also shown drawn
 to that of all items, as far as its own uncertainty against the spread between items asks for (empirical Bayes with the
-spread of DerSimonian and Laird; Morris 1983). The effect of an item is that of all that was placed with it.
+spread of Paule and Mandel 1982; Morris 1983). The effect of an item is that of all that was placed with it.
 (Seed 001 §16, §18.)
 """
 
@@ -92,7 +92,8 @@ def _shrunk(effects: Mapping[str, Effect]) -> dict[str, tuple[float, Interval]]:
         return {}
     values = np.array([effect.value for effect in effects.values()])
     variances = np.array([effect.variance for effect in effects.values()])
-    combined = combine_effects(values, variances, method_re="chi2")
+    with np.errstate(divide="ignore"):  # of a number that is not read: how much of the spread is real
+        combined = combine_effects(values, variances, method_re="iterated")
     spread = max(float(combined.tau2), 0.0)
     mean, mean_variance = float(combined.mean_effect_re), float(combined.sd_eff_w_re) ** 2
     reach = float(ndtri((1 + LEVEL) / 2))
