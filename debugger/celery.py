@@ -1,4 +1,4 @@
-"""The Celery application: queue for folds, vectors and stored timelines, and the beat schedule of the sweeps."""
+"""The Celery application: queue for folds, sums, vectors and stored timelines, and the beat schedule of the sweeps."""
 
 import os
 
@@ -19,6 +19,7 @@ app.conf.broker_connection_retry_on_startup = True
 app.conf.worker_hijack_root_logger = False  # the settings' handler removes secrets
 app.conf.beat_schedule = {
     "sweep-unfolded": {"task": "knowledge.sweep_unfolded", "schedule": settings.FOLD_SWEEP_SECONDS},
+    "roll-up": {"task": "knowledge.roll_up", "schedule": settings.ROLLUP_SECONDS},
     "make-vectors": {"task": "knowledge.embed_items", "schedule": settings.EMBED_SWEEP_SECONDS},
     "store-timelines": {"task": "debugger.sweep_timelines", "schedule": settings.TIMELINE_SWEEP_SECONDS},
     "make-partitions": {"task": "ingest.make_partitions", "schedule": 3600.0},

@@ -2,7 +2,9 @@
 
 The run registry is the queue: a run whose `folded_arrival` is behind its `last_arrival` waits to be folded. One
 process at a time folds a run; another that comes meanwhile leaves, because the holder looks again after it has let
-go. (Seed 001 §13.)
+go. A fold reads its run from the beginning, so that it gives what it would give from scratch; a long run that goes on
+is therefore folded when it has grown by a share or has waited, which keeps the work in proportion to its events.
+(Seed 001 §13.)
 """
 
 from collections.abc import Iterable
@@ -13,8 +15,9 @@ from typing import Any, Final
 from django.db import connection, models, transaction
 from django.utils import timezone
 
+from contract.events import TERMINAL_TYPES
 from ingest.journal import read_events
-from ingest.models import Run
+from ingest.models import Event, Run
 from knowledge import projection, rolling
 from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
 from knowledge.fold import FOLD_VERSION, fold_run
@@ -25,6 +28,25 @@ from knowledge.verdicts import verdicts_of
 
 MAX_ROUNDS: Final = 20  # folds of one run in a row; after that the sweep goes on with it
 BATCH: Final = 500  # rows of one INSERT
+SHORT_RUN: Final = 2_000  # events up to which a run is folded whenever something came
+GROWTH: Final = 16  # a longer one is when it has grown by one in so many
+EVENTS_A_SECOND: Final = 1_000  # or when it has waited for one second per so many events
+LONGEST_WAIT: Final = 60.0  # seconds
+
+
+_BEHIND: Final = """
+SELECT run.run_day, run.folded_arrival, run.last_arrival, extract(epoch FROM clock_timestamp() - summary.folded_at)
+FROM ingest_run run LEFT JOIN knowledge_runsummary summary USING (project_id, run_id)
+WHERE run.project_id = %s AND run.run_id = %s AND run.folded_arrival < run.last_arrival
+"""
+_STALE: Final = """
+SELECT summary.project_id, summary.run_id
+FROM knowledge_runsummary summary JOIN ingest_run run USING (project_id, run_id)
+WHERE (summary.fold_version < %s OR summary.fold_version > %s) AND EXISTS (
+    SELECT FROM ingest_event event WHERE event.project_id = run.project_id AND event.run_day = run.run_day
+    AND event.run_id = run.run_id
+) ORDER BY 1, 2 LIMIT %s
+"""
 
 
 class RunGone(Exception):
@@ -32,9 +54,10 @@ class RunGone(Exception):
 
 
 def refresh_run(project_id: int, run_id: str, *, force: bool = False) -> bool:
-    """Fold a run until its chain shows every event there is; return whether anything was folded.
+    """Fold a run until its chain shows every event that is due; return whether anything was folded.
 
-    False when there is nothing to fold (caught up, unknown, deleted) and when another process holds the run.
+    False when there is nothing to fold (caught up, unknown, deleted, not due yet) and when another process holds the
+    run. What is not due is left to the sweep.
     With `force` it is folded once even when caught up, which is how a new fold version takes effect.
     """
     folded = False
@@ -52,9 +75,24 @@ def refresh_run(project_id: int, run_id: str, *, force: bool = False) -> bool:
 
 
 def _lags(project_id: int, run_id: str) -> bool:
-    return Run.objects.filter(
-        project_id=project_id, run_id=run_id, folded_arrival__lt=models.F("last_arrival")
-    ).exists()
+    """Say whether the run has events that are to be folded now; one that has just ended always is."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BEHIND, [project_id, run_id])
+        row = cursor.fetchone()
+    if row is None:
+        return False
+    run_day, n_folded, n_known, waited = row
+    if is_due(n_folded, n_known, LONGEST_WAIT if waited is None else float(waited)):
+        return True
+    new = Event.objects.filter(project_id=project_id, run_day=run_day, run_id=run_id, arrival__gt=n_folded)
+    return new.filter(type__in=tuple(TERMINAL_TYPES)).exists()
+
+
+def is_due(n_folded: int, n_known: int, waited_s: float) -> bool:
+    """Say whether a run is to be folded whose last fold, `waited_s` seconds ago, saw `n_folded` of `n_known` events."""
+    if n_folded <= SHORT_RUN or (n_known - n_folded) * GROWTH >= n_folded:
+        return n_folded < n_known
+    return n_folded < n_known and waited_s >= min(n_folded / EVENTS_A_SECOND, LONGEST_WAIT)
 
 
 def _claim(project_id: int, run_id: str) -> bool:
@@ -128,6 +166,16 @@ def _by_activation(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, dict[s
 def _values(facts: RunFacts | ActivationFacts | CandidateFacts) -> dict[str, Any]:
     values = {field.name: getattr(facts, field.name) for field in fields(facts)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def stale_runs(limit: int) -> list[tuple[int, str]]:
+    """Return up to `limit` runs that another version of the fold derived, and that this one can still read.
+
+    What is left of a forgotten day is not among them: its events are gone, and its chain stays as it is.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_STALE, [FOLD_VERSION, FOLD_VERSION, limit])
+        return list(cursor.fetchall())
 
 
 def unfolded_runs(limit: int) -> list[tuple[int, str]]:

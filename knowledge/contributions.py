@@ -18,6 +18,7 @@ from knowledge.effects.counts import ATTEMPT_LIMIT, WITHHELD
 SKIPPED: Final = "skipped"
 LATENCY_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)  # upper bounds of the histogram
 LONGER: Final = "longer"
+LONGEST_MS: Final = 86_400_000.0  # what a sender says beyond it is nonsense, and would ruin sums
 # What a cell counts, in the order of the table's columns; beside them stand those of knowledge.effects.counts.
 COUNTS: Final = (
     "n_activations", "n_skipped", "n_offering", "n_injecting", "n_acting", "n_resolved", "n_unresolved",
@@ -152,8 +153,9 @@ def _of_search(activation: ActivationFacts, candidates: Sequence[CandidateFacts]
 
 
 def waited_ms(activation: ActivationFacts) -> float | None:
-    """Return how long the run waited for a search; how long that took where only this is known."""
-    return activation.search_ms if activation.duration_ms is None else activation.duration_ms
+    """Return how long the run waited for a search, a day at most; how long that took where only this is known."""
+    waited = activation.search_ms if activation.duration_ms is None else activation.duration_ms
+    return None if waited is None else min(waited, LONGEST_MS)
 
 
 def _of_candidate(candidate: CandidateFacts) -> Counter[str]:

@@ -173,12 +173,16 @@ def _lock(cursor: Any, project_id: int) -> None:
 # ---- from scratch -------------------------------------------------------------------------------------------------
 
 
-def rebuild(project_id: int) -> int:
-    """Make the sums of all runs that are kept anew, day by day; those of forgotten runs stay. Return the days."""
-    own = {"project_id": project_id}
+def rebuild(project_id: int, since: date | None = None) -> int:
+    """Make the sums of all kept runs anew, day by day, or of the days from `since`; those of forgotten runs stay.
+
+    Return how many days there are.
+    """
+    own: dict[str, Any] = {"project_id": project_id}
     days = set(RunContribution.objects.filter(**own).values_list("day", flat=True).distinct())
     for model in (Rollup, ItemRollup):
         days |= set(model.objects.filter(**own, forgotten=False).values_list("day", flat=True).distinct())
+    days = {day for day in days if since is None or day >= since}
     for day in sorted(days):
         with transaction.atomic(), connection.cursor() as cursor:
             _lock(cursor, project_id)

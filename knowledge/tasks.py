@@ -1,4 +1,4 @@
-"""Background work of knowledge: folding runs that got events, making vectors of items, and the sweeps behind both."""
+"""Background work of knowledge: folds of runs that got events, sums of what runs add, vectors of items; the sweeps."""
 
 import logging
 import time
@@ -7,18 +7,20 @@ from typing import Final
 
 from celery import shared_task
 
-from knowledge import chains, embed_queue, embeddings, search_rows
+from knowledge import chains, embed_queue, embeddings, rolling, search_rows
 from knowledge.embeddings import EmbeddingError
 from knowledge.signals import tell_folded
 
 logger = logging.getLogger(__name__)
 
 SWEEP_LIMIT: Final = 500  # runs of one sweep; the next one goes on
+STALE_LIMIT: Final = 50  # runs of another fold version that one sweep folds anew
 
 TOLD_SECONDS: Final = 60.0  # between two log lines about a model that cannot be used
 
 _told_at = -TOLD_SECONDS  # when the last of those lines was written, on the monotonic clock
 fold_failures = 0  # runs that could not be folded since the process started; each sweep tries them again
+roll_failures = 0  # projects whose sums could not be made since the process started
 
 
 @shared_task(name="knowledge.fold_runs")  # type: ignore[untyped-decorator]
@@ -29,16 +31,32 @@ def fold_runs(project_id: int, run_ids: list[str]) -> int:
 
 @shared_task(name="knowledge.sweep_unfolded")  # type: ignore[untyped-decorator]
 def sweep_unfolded() -> int:
-    """Fold runs that were left waiting; return how many were folded."""
-    return _fold(chains.unfolded_runs(SWEEP_LIMIT))
+    """Fold runs that were left waiting, then some that another version derived; return how many were folded."""
+    n_folded = _fold(chains.unfolded_runs(SWEEP_LIMIT))
+    return n_folded + _fold(chains.stale_runs(STALE_LIMIT), anew=True)
 
 
-def _fold(runs: Iterable[tuple[int, str]]) -> int:
+@shared_task(name="knowledge.roll_up")  # type: ignore[untyped-decorator]
+def roll_up() -> int:
+    """Bring the sums of all projects up to what their runs add now; return with how many runs that was done."""
+    global roll_failures
+    n_rolled = 0
+    for project_id in rolling.waiting_projects():
+        try:
+            while done := rolling.roll_up(project_id):
+                n_rolled += done
+        except Exception as error:  # noqa: BLE001 - one project whose sums are wrong must not keep the others waiting
+            roll_failures += 1
+            logger.error("the sums of project %s could not be made: %s", project_id, type(error).__name__)
+    return n_rolled
+
+
+def _fold(runs: Iterable[tuple[int, str]], *, anew: bool = False) -> int:
     global fold_failures
     n_folded = 0
     for project_id, run_id in runs:
         try:
-            if chains.refresh_run(project_id, run_id):
+            if chains.refresh_run(project_id, run_id, force=anew):
                 n_folded += 1
                 tell_folded(project_id, run_id)
         except Exception as error:  # noqa: BLE001 - one run that cannot be folded must not keep the others waiting

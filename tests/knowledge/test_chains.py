@@ -195,10 +195,10 @@ def test_one_bad_run_keeps_no_other_waiting(project: Project, monkeypatch: pytes
         send(project, wire_of(name))
     refresh, failures = chains.refresh_run, tasks.fold_failures
 
-    def refuse_one(project_id: int, run_id: str) -> bool:
+    def refuse_one(project_id: int, run_id: str, *, force: bool = False) -> bool:
         if run_id == RUN:
             raise ValueError("cannot be folded")
-        return refresh(project_id, run_id)
+        return refresh(project_id, run_id, force=force)
 
     monkeypatch.setattr(chains, "refresh_run", refuse_one)
     assert tasks.sweep_unfolded() == 2
@@ -222,6 +222,56 @@ def test_sweep_is_bounded_and_uses_the_index_of_waiting_runs(project: Project, m
         plan = "\n".join(row[0] for row in cursor.fetchall())
     assert "ingest_run_unfolded" in plan
     assert "Sort" not in plan
+
+
+@pytest.mark.parametrize(
+    ("n_folded", "n_known", "waited", "due"),
+    [
+        (0, 1, 0.0, True),
+        (2_000, 2_001, 0.0, True),
+        (2_000, 2_000, 99.0, False),
+        (32_000, 33_999, 31.9, False),
+        (32_000, 34_000, 0.0, True),
+        (32_000, 32_001, 32.0, True),
+        (9_000_000, 9_000_001, 59.9, False),
+        (9_000_000, 9_000_001, 60.0, True),
+        (9_000_000, 9_000_000, 60.0, False),
+    ],
+)
+def test_a_long_run_is_folded_when_it_has_grown_or_waited(
+    n_folded: int, n_known: int, waited: float, due: bool
+) -> None:
+    """A short one at once; a long one by a sixteenth more, or after a time that grows with it up to a minute."""
+    assert chains.is_due(n_folded, n_known, waited) is due
+
+
+def test_a_long_run_that_goes_on_waits_and_its_end_does_not(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One event more is left to the sweep; the end of the run is folded at once, with all that waited."""
+    monkeypatch.setattr(chains, "SHORT_RUN", 10)
+    *going, end = wire_of("hint_helped")
+    send(project, going[:-1])
+    assert chains.refresh_run(project.pk, RUN) is True
+    send(project, going[-1:])
+    assert (chains.refresh_run(project.pk, RUN), lag(project)) == (False, 1)
+    assert end["type"] == "run.completed"
+    send(project, [end])
+    assert (chains.refresh_run(project.pk, RUN), lag(project)) == (True, 0)
+
+
+def test_only_what_changed_is_written(project: Project) -> None:
+    """Folding again what did not change inserts no activation and no candidate; one that changed is replaced alone."""
+    send(project, wire_of("hint_helped"))
+    chains.refresh_run(project.pk, RUN)
+    send(project, wire_of("special"))
+    with CaptureQueriesContext(connection) as queries:
+        chains.refresh_run(project.pk, RUN, force=True)
+    written = [query["sql"] for query in queries if query["sql"].startswith(("INSERT", "DELETE"))]
+    assert [sql for sql in written if "knowledge_activation" in sql or "knowledge_candidate" in sql] == []
+    before = derived(project)
+    Candidate.objects.filter(run_id=RUN, knowledge_id="git-init-first").update(outcome="harmful")
+    assert derived(project) != before
+    chains.refresh_run(project.pk, RUN, force=True)
+    assert derived(project) == before
 
 
 def in_threads(*jobs: Callable[[], Any]) -> list[Any]:
