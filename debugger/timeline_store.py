@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from debugger.access import GuardedRun
 from debugger.models import StoredTimeline, TimelineRow
 from debugger.queries.loading import Loaded, load
-from debugger.queries.run_header import read_facts, strip_segments, window_starts
+from debugger.queries.run_header import read_facts
 from debugger.queries.stored_form import (
     VERSION,
     Head,
@@ -23,6 +23,7 @@ from debugger.queries.stored_form import (
     write_row,
     write_search,
 )
+from debugger.queries.strip import strip_of, window_starts
 from ingest.models import Run
 from knowledge.models import RunSummary
 
@@ -114,7 +115,7 @@ def _replace(loaded: Loaded) -> None:
         arrival=loaded.cursor.arrival,
         folded_at=run.summary.folded_at if run.summary else None,
         n_rows=len(timeline.rows),
-        head=write_head(Head(timeline, facts, strip_segments(timeline.rows), window_starts(timeline.rows))),
+        head=write_head(Head(timeline, facts, strip_of(timeline.rows), window_starts(timeline.rows))),
         places=places_of(timeline.rows, loaded.events),
         **ordinals_of(timeline.rows),
     )

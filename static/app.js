@@ -46,14 +46,14 @@ function closePanel() {
 }
 
 // Keyboard.
+let beyond = () => false; // timeline.js: goes on where the rows that are shown end
 function step(by) {
-  const rows = all("[data-row]");
+  const rows = all("[data-row]").filter((row) => row.offsetParent);
   if (!rows.length) return;
   const here = rows.indexOf(document.activeElement);
   const open = rows.findIndex((row) => row.hasAttribute("aria-current"));
   const from = here >= 0 ? here : open;
-  const beyond = here >= 0 && $(here + by >= rows.length ? "#timeline .pager a[rel=next]" : here + by < 0 ? "#timeline .pager a[rel=prev]" : "no-pager");
-  if (beyond) { beyond.click(); return; }
+  if (here >= 0 && (here + by >= rows.length || here + by < 0) && beyond(by)) return;
   const next = rows[from < 0 ? 0 : Math.min(Math.max(from + by, 0), rows.length - 1)];
   next.focus();
   next.scrollIntoView({ block: "nearest" });
@@ -95,7 +95,7 @@ async function copy(text) {
   }
 }
 document.addEventListener("click", (event) => {
-  const target = event.target.closest("[data-copy], [data-copy-from], [data-theme-toggle], [data-open], [data-close], [data-confirm], #strip");
+  const target = event.target.closest("[data-copy], [data-copy-from], [data-theme-toggle], [data-open], [data-close], [data-confirm]");
   for (const menu of all("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   if (!target) return;
   if (target.dataset.copy !== undefined) copy(target.dataset.copy);
@@ -103,7 +103,6 @@ document.addEventListener("click", (event) => {
   else if (target.dataset.open) document.getElementById(target.dataset.open).showModal();
   else if (target.dataset.close !== undefined) closePanel();
   else if (target.dataset.confirm) { if (!confirm(target.dataset.confirm)) event.preventDefault(); }
-  else if (target.id === "strip") goTo(event, target);
   else switchTheme();
 });
 function switchTheme() {
@@ -125,54 +124,6 @@ document.addEventListener("click", (event) => {
   row.scrollIntoView({ block: "nearest" });
 });
 
-// The strip: a click leads to the first row from there; a frame shows which part the visible rows are.
-function goTo(event, strip) {
-  const box = $("svg", strip).getBoundingClientRect();
-  const place = (1000 * (event.clientX - box.left)) / box.width;
-  if (goToWindow(strip, place)) return;
-  showPlace(place);
-}
-function goToWindow(strip, place) {
-  const starts = (strip.dataset.starts || "").split(" ").map(Number);
-  const filters = $("#filters");
-  if (starts.length < 2 || $("[name=q]", filters).value || $("[name=show]:checked", filters).value !== "all") return false;
-  const index = Math.max(starts.findLastIndex((start) => start <= place), 0);
-  const from = index * Number(strip.dataset.step);
-  if (from === Number($("#rows").dataset.from)) return false;
-  wantedPlace = place;
-  htmx.ajax("GET", `${strip.dataset.rows}?from=${from}`, { source: "#filters", target: "#timeline", swap: "innerHTML", values: {} });
-  return true;
-}
-let wantedPlace = null;
-function showPlace(place) {
-  const row = all("#rows a.row[data-left]").find((one) => Number(one.dataset.left) >= place) || all("#rows a.row").pop();
-  if (!row) return;
-  row.scrollIntoView({ block: "center" });
-  row.focus({ preventScroll: true });
-}
-let drawing = false;
-function drawView() {
-  const view = $("#strip-view");
-  if (!view || drawing) return;
-  drawing = true;
-  requestAnimationFrame(() => {
-    drawing = false;
-    const rows = all("#rows a.row[data-left]");
-    const visible = rows.filter((row) => {
-      const box = row.getBoundingClientRect();
-      return box.bottom > 44 && box.top < innerHeight;
-    });
-    if (!visible.length || visible.length === rows.length) { view.setAttribute("width", "0"); return; }
-    const lefts = visible.map((row) => Number(row.dataset.left));
-    const ends = visible.map((row) => { const bar = $("rect", row); return Number(bar.getAttribute("x")) + Number(bar.getAttribute("width")); });
-    const left = Math.min(...lefts);
-    view.setAttribute("x", String(left));
-    view.setAttribute("width", String(Math.max(Math.max(...ends) - left, 4)));
-  });
-}
-addEventListener("scroll", drawView, { passive: true });
-addEventListener("resize", drawView);
-
 // htmx: empty filters stay out of the address, hidden pages do not ask, nothing moves away under a hand.
 document.addEventListener("htmx:configRequest", (event) => {
   const { elt, parameters } = event.detail;
@@ -193,34 +144,21 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   }
 });
 let focused = null;
-let paged = null; // the way the rows were turned, "prev" or "next"
 document.addEventListener("htmx:beforeSwap", (event) => {
   const row = document.activeElement && document.activeElement.closest("[data-row]");
   focused = row ? row.getAttribute("href") : null;
-  const turner = event.detail.requestConfig?.elt?.closest?.("#timeline .pager a");
-  paged = turner ? turner.rel : null;
 });
 document.addEventListener("htmx:afterSettle", (event) => {
   localTimes(document);
   markOpen();
-  drawView();
   if (event.detail.target.id === "panel") $("#panel").scrollTop = 0;
-  if (event.detail.target.id === "timeline" && wantedPlace !== null) {
-    showPlace(wantedPlace);
-    wantedPlace = null;
-  } else if (event.detail.target.id === "timeline" && paged) {
-    const rows = all("#rows a.row");
-    const row = paged === "prev" ? rows[rows.length - 1] : rows[0];
-    if (row) { row.focus({ preventScroll: true }); row.scrollIntoView({ block: paged === "prev" ? "end" : "center" }); }
-    paged = null;
-  } else if (focused && (document.activeElement === document.body || document.activeElement === null)) {
+  if (focused && (document.activeElement === document.body || document.activeElement === null)) {
     const row = all("[data-row]").find((one) => one.getAttribute("href") === focused);
     if (row) row.focus({ preventScroll: true });
   }
 });
 
 localTimes(document);
-drawView();
 const opened = $("#rows a.row[aria-current]");
 if (opened) {
   openEvent = opened.dataset.event;

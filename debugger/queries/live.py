@@ -102,7 +102,8 @@ def changes_since(timeline: Timeline, before: Timeline, window: Window, cursor: 
         return Changes(anew=True)
     axis_ns = timeline.axis.end_ns - timeline.axis.start_ns
     known = _keys(in_sections(before.rows, before.notes))
-    if axis_ns != cursor.axis_ns or known != [key for key in _keys(window.sections) if key in set(known)]:
+    same_axis = axis_ns == cursor.axis_ns and timeline.axis.gaps == before.axis.gaps
+    if not same_axis or known != [key for key in _keys(window.sections) if key in set(known)]:
         return Changes(anew=True)
     old = {row.key: row for row in before.rows}
     replaced = tuple(

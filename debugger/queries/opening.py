@@ -9,8 +9,9 @@ from debugger.access import GuardedRun
 from debugger.queries.escalations import Escalation, escalation_of
 from debugger.queries.live import Changes, Cursor, Shown, Window, changes_since, cut_window, start_of_event
 from debugger.queries.loading import Loaded, load
-from debugger.queries.run_header import RunHeader, Segment, build_header, strip_segments, window_starts
+from debugger.queries.run_header import RunHeader, build_header
 from debugger.queries.stored import StoredRun, find_stored
+from debugger.queries.strip import Stretch, strip_of, window_starts
 from debugger.queries.timeline import Timeline
 
 
@@ -33,8 +34,8 @@ class BuiltRun:
         return self.loaded.cursor
 
     @property
-    def strip(self) -> tuple[Segment, ...]:
-        return strip_segments(self.timeline.rows)
+    def strip(self) -> tuple[Stretch, ...]:
+        return strip_of(self.timeline.rows)
 
     @property
     def starts(self) -> tuple[float, ...]:

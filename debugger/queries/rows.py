@@ -1,11 +1,12 @@
-"""A row of the timeline and the axis its bar is drawn on. Pure."""
+"""A row of the timeline. Pure."""
 
 from dataclasses import dataclass
 from typing import Final
 
+from debugger.queries.axis import NS as NS
+from debugger.queries.axis import rough
 from debugger.queries.pieces import Piece, plain_text
 
-NS: Final = 1_000_000_000
 RUN: Final = "mono run"  # tone of a piece that is the id of another run
 DEEPEST: Final = 12  # levels that rows are indented by
 NARROWEST: Final = 9.0  # thousandths of the axis that the shortest bar takes
@@ -17,7 +18,8 @@ class Row:
 
     `bar` is (left, width) in thousandths of the axis, None when nothing is to be drawn. `marks` are what the page must
     not keep quiet about: repairs, missing partners, wrong clocks. `level` counts the spans a row stands in; a row that
-    `is_astray` lies outside the time of its run and is drawn (`drawn_ns`) where there is room.
+    `is_astray` lies outside the time of its run and is drawn (`drawn_ns`) where there is room. `idle_ns` is how long
+    nothing had happened in the run before it, 0 for no idle gap; `whole` its bar on the strip where that is another.
     """
 
     key: str
@@ -43,6 +45,8 @@ class Row:
     has_wrong_clock: bool = False
     is_astray: bool = False
     drawn_ns: tuple[int, int | None] | None = None
+    idle_ns: int = 0
+    whole: tuple[float, float] | None = None
 
     @property
     def has_wrong_time(self) -> bool:
@@ -64,29 +68,21 @@ class Row:
         return min(left, 1000 - NARROWEST), max(width, NARROWEST)
 
     @property
+    def left(self) -> float | None:
+        """Where its bar begins on the strip."""
+        bar = self.whole or self.bar
+        return bar[0] if bar is not None else None
+
+    @property
     def run_ids(self) -> tuple[str, ...]:
         """The runs its sentence leads to: the child of a delegate."""
         return tuple(piece.text for piece in self.pieces if piece.tone == RUN and piece.text)
 
     @property
-    def text(self) -> str:
-        return plain_text(self.pieces)
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """The stretch of time the bars are drawn on, in Unix nanoseconds."""
-
-    start_ns: int
-    end_ns: int
+    def idle(self) -> str:
+        """How long nothing had happened before it, in words; nothing where there was no idle gap."""
+        return rough(self.idle_ns) if self.idle_ns else ""
 
     @property
-    def span_ms(self) -> float:
-        return (self.end_ns - self.start_ns) / 1e6
-
-    def place(self, start_ns: int, end_ns: int | None) -> tuple[float, float]:
-        """Return (left, width) in thousandths; a time outside is drawn at the edge."""
-        span = max(1, self.end_ns - self.start_ns)
-        left = min(max(start_ns - self.start_ns, 0), span)
-        right = min(max((end_ns if end_ns is not None else start_ns) - self.start_ns, left), span)
-        return round(1000 * left / span, 2), round(1000 * (right - left) / span, 2)
+    def text(self) -> str:
+        return plain_text(self.pieces)

@@ -9,9 +9,8 @@ from contract import stages
 from contract.events import TERMINAL_TYPES
 from debugger.access import GuardedRun
 from debugger.queries.pieces import plural
-from debugger.queries.rows import Row
 from debugger.queries.runs import moment
-from debugger.queries.timeline import WINDOW, Timeline
+from debugger.queries.timeline import Timeline
 from debugger.queries.words import STATE_OF_STATUS
 from ingest.journal import JournalEvent
 from knowledge.models import Activation
@@ -23,7 +22,7 @@ LATE_FOLD: Final = timedelta(seconds=60)  # unfolded for longer than this: somet
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of a meter or strip, in thousandths, with its tone."""
+    """A stretch of a meter, in thousandths, with its tone."""
 
     left: float
     width: float
@@ -215,25 +214,3 @@ def _warnings(run: GuardedRun, timeline: Timeline, now: datetime) -> tuple[str, 
         words = ", ".join(f"{word} {n:,}" for word, n in sorted(timeline.repairs.items()))
         said.append(f"Events were changed before they were stored: {words}.")
     return tuple(said)
-
-
-def strip_segments(rows: Iterable[Row]) -> tuple[Segment, ...]:
-    """Return the overview of all rows: at most one segment for a place and a state, shorter ones still visible."""
-    seen: dict[tuple[int, str], Segment] = {}
-    for row in rows:
-        if row.bar is None:
-            continue
-        left, width = row.bar
-        key = (round(left / 2), row.state)
-        if key not in seen or seen[key].width < width:
-            seen[key] = Segment(min(left, 997.0), max(width, 3.0), row.state)
-    return tuple(sorted(seen.values(), key=lambda segment: -segment.width))
-
-
-def window_starts(rows: Sequence[Row]) -> tuple[float, ...]:
-    """Return where on the axis each window of all rows begins, in thousandths: what a click on the strip leads by."""
-    starts: list[float] = []
-    for first in range(0, len(rows), WINDOW):
-        bars = (row.bar for row in rows[first : first + WINDOW])
-        starts.append(next((bar[0] for bar in bars if bar is not None), starts[-1] if starts else 0.0))
-    return tuple(starts)

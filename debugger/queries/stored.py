@@ -15,9 +15,10 @@ from debugger.queries.live import Changes, Cursor, Shown, Window
 from debugger.queries.loading import Loaded
 from debugger.queries.pieces import said
 from debugger.queries.rows import Row
-from debugger.queries.run_header import RunHeader, Segment, head_of
+from debugger.queries.run_header import RunHeader, head_of
 from debugger.queries.sections import in_sections
 from debugger.queries.stored_form import FILTERED, NOWHERE, VERSION, Head, read_head, read_row
+from debugger.queries.strip import Stretch
 from debugger.queries.timeline import WINDOW, Timeline
 from ingest.journal import JournalEvent, read_named_events
 from knowledge.models import Activation, Candidate
@@ -69,7 +70,7 @@ class StoredRun:
         return index // WINDOW * WINDOW if passing[index : index + 1] == [ordinal] else 0
 
     @property
-    def strip(self) -> tuple[Segment, ...]:
+    def strip(self) -> tuple[Stretch, ...]:
         return self.head.strip
 
     @property

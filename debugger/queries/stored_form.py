@@ -9,15 +9,17 @@ from typing import Any, Final
 
 import orjson
 
+from debugger.queries.axis import Axis
 from debugger.queries.foreign import ForeignRun
 from debugger.queries.pieces import Piece
-from debugger.queries.rows import Axis, Row
+from debugger.queries.rows import Row
 from debugger.queries.run_header import HeaderFacts, Segment
 from debugger.queries.sections import searched_text
+from debugger.queries.strip import Stretch
 from debugger.queries.timeline import FILTERS, WINDOW, Timeline, passes
 from ingest.journal import JournalEvent
 
-VERSION: Final = f"timeline.v1/{WINDOW}"
+VERSION: Final = f"timeline.v2/{WINDOW}"
 NOWHERE: Final = -1  # the place of an event without a row: the frame of a turn
 FILTERED: Final = tuple(name for name in FILTERS if name != "all")
 _ROW_FIELDS: Final = tuple(field.name for field in fields(Row))
@@ -29,7 +31,7 @@ class Head:
 
     timeline: Timeline
     facts: HeaderFacts
-    strip: tuple[Segment, ...]
+    strip: tuple[Stretch, ...]
     starts: tuple[float, ...]
 
 
@@ -45,7 +47,7 @@ def read_row(text: str) -> Row:
     values: dict[str, Any] = dict(zip(_ROW_FIELDS, orjson.loads(text), strict=True))
     for name in ("event_ids", "marks"):
         values[name] = tuple(values[name])
-    for name in ("bar", "drawn_ns"):
+    for name in ("bar", "drawn_ns", "whole"):
         values[name] = tuple(values[name]) if values[name] is not None else None
     return Row(**{**values, "pieces": tuple(Piece(*piece) for piece in values["pieces"])})
 
@@ -59,7 +61,7 @@ def write_head(head: Head) -> str:
     """Return the head as JSON."""
     timeline = asdict(replace(head.timeline, rows=()))
     timeline["notes"] = list(head.timeline.notes.items())
-    strip = [[segment.left, segment.width, segment.tone, segment.label] for segment in head.strip]
+    strip = [[box.left, box.width, box.top, box.height, box.tone] for box in head.strip]
     return orjson.dumps(
         {"timeline": timeline, "facts": asdict(head.facts), "strip": strip, "starts": head.starts}
     ).decode()
@@ -74,14 +76,14 @@ def read_head(text: str) -> Head:
         **{
             **values,
             "rows": (),
-            "axis": Axis(**values["axis"]),
+            "axis": Axis(**{**values["axis"], "gaps": tuple(map(tuple, values["axis"]["gaps"]))}),
             "notes": dict(values["notes"]),
             "warnings": tuple(values["warnings"]),
             "foreign": foreign,
         }
     )
     segments = tuple(Segment(**segment) for segment in facts["segments"])
-    strip = tuple(Segment(*segment) for segment in told["strip"])
+    strip = tuple(Stretch(*box) for box in told["strip"])
     return Head(timeline, HeaderFacts(**{**facts, "segments": segments}), strip, tuple(told["starts"]))
 
 

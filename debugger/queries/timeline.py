@@ -12,12 +12,14 @@ from typing import Final
 
 from contract.events import TERMINAL_TYPES
 from debugger.queries.activation_words import TWIN, activation_words
+from debugger.queries.axis import Axis
 from debugger.queries.foreign import ForeignRun, read_foreign, span_warnings
 from debugger.queries.grouping import Group, Grouped, group_events, missing_numbers
+from debugger.queries.idle import told_in_rows, with_idle_gaps
 from debugger.queries.nesting import nest
 from debugger.queries.pieces import Piece, measured
 from debugger.queries.row_words import group_words
-from debugger.queries.rows import NS, Axis, Row
+from debugger.queries.rows import NS, Row
 from debugger.queries.span_times import LATE_NS, TOLD, WRONG_CLOCK, end_mark, has_wrong_clock, span_times
 from ingest.journal import JournalEvent
 from ingest.times import LONGEST_NS
@@ -29,7 +31,7 @@ WINDOW: Final = 50  # rows sent at once, which is all a page holds of a long run
 AXIS_STEPS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)
 FILTERS: Final = {
     "all": "All",
-    "failed": "Failed",
+    "failed": "Failed rows",
     "activations": "Activations",
     "model": "Model",
     "tools": "Tools",
@@ -65,8 +67,9 @@ def build_timeline(
     rows = [_row(group, derived, uses, origin) for group in grouped.groups]
     nested = nest(rows, grouped.groups, derived)
     ended = reading.is_over if reading else any(event.type in TERMINAL_TYPES for event in events)
-    axis = _axis(nested.rows, origin, is_running=not ended)
-    drawn = tuple(replace(row, bar=_bar(row, axis)) for row in _with_starts_of_twins(nested.rows))
+    axis = with_idle_gaps(_axis(nested.rows, origin, is_running=not ended), nested.rows)
+    told = told_in_rows(_with_starts_of_twins(nested.rows), axis)
+    drawn = tuple(replace(row, bar=bar_of(row, axis)) for row in told)
     return Timeline(
         rows=drawn,
         axis=axis,
@@ -196,7 +199,8 @@ def _axis(rows: Sequence[Row], origin: int, *, is_running: bool) -> Axis:
     return Axis(origin, origin + (seconds * NS if seconds else -(-(last - origin) // day) * day))
 
 
-def _bar(row: Row, axis: Axis) -> tuple[float, float] | None:
+def bar_of(row: Row, axis: Axis) -> tuple[float, float] | None:
+    """Return (left, width) of a row's bar on an axis; None for a search that was not made."""
     if row.kind == "activation" and row.end_ns is None:
         return None
     return axis.place(*(row.drawn_ns or (row.start_ns, row.end_ns)))

@@ -22,9 +22,10 @@ from debugger.models import StoredTimeline, TimelineRow
 from debugger.queries.live import Shown, cut_window, start_of_event
 from debugger.queries.loading import Loaded, load
 from debugger.queries.opening import BuiltRun, open_run
-from debugger.queries.run_header import build_header, read_facts, strip_segments, window_starts
+from debugger.queries.run_header import build_header, read_facts
 from debugger.queries.stored import StoredRun
 from debugger.queries.stored_form import FILTERED, VERSION, Head, read_head, read_row, write_head, write_row
+from debugger.queries.strip import strip_of, window_starts
 from debugger.queries.timeline import FILTERS, WINDOW
 from debugger.views.panel import panel_of
 from ingest.deletion import delete_run
@@ -98,7 +99,7 @@ def test_a_stored_timeline_equals_the_built_one(project: Project) -> None:
                 assert kept.window(Shown(name, "", start)) == cut_window(timeline, Shown(name, "", start))
         now = timezone.now()
         assert kept.header(now) == build_header(built.run, timeline, built.events, built.activations, now)
-        assert kept.strip == strip_segments(timeline.rows)
+        assert kept.strip == strip_of(timeline.rows)
         assert kept.starts == window_starts(timeline.rows)
         assert kept.cursor == built.cursor
         n_runs += 1
@@ -110,7 +111,7 @@ def test_the_head_is_read_as_it_was_written(project: Project) -> None:
     run_id = long_one(project)
     built, _ = stored(project, run_id)
     facts = read_facts(built.run, built.timeline, built.events, built.activations)
-    head = Head(built.timeline, facts, strip_segments(built.timeline.rows), window_starts(built.timeline.rows))
+    head = Head(built.timeline, facts, strip_of(built.timeline.rows), window_starts(built.timeline.rows))
     again = read_head(write_head(head))
     assert again.facts == head.facts
     assert (again.strip, again.starts) == (head.strip, head.starts)
