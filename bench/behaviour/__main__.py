@@ -20,10 +20,10 @@ from typing import Final
 
 from bench.behaviour.agents import Chooser, ChoosingDriver, HintFollower, LedDriver
 from bench.behaviour.arms import ARMS, DEFAULT_ARMS
-from bench.behaviour.making import Made, make_runs
 from bench.behaviour.plan import SWEPT, Budget, Planned, planned
 from bench.behaviour.report import About, document
 from bench.behaviour.rows import Row
+from bench.behaviour.running import Made, make_runs
 from bench.behaviour.stack import BenchError, World, embedded_world, running_world
 from bench.behaviour.task import Task
 from bench.behaviour.tasks import TASKS
@@ -32,11 +32,14 @@ from bench.behaviour.words import markdown
 from kernel.drivers import Driver
 
 AGENTS: Final = {
-    "scripted": "The scripted agent runs what a hint in its context names. It proves that the mechanism works: that the right "
+    "scripted": "The scripted agent runs what a hint in its context names. It proves that the mechanism works: "
+    "that the right "
     "hint is found by the error, placed, and reaches the agent in time. How much a real agent gains it does not show.",
-    "choice_model": "A small language model (see versions) chooses among the task's commands by how much its context speaks "
+    "choice_model": "A small language model (see versions) chooses among the task's commands by how much its "
+    "context speaks "
     "for each. What is found holds for this model and this way to choose, and for no other.",
-    "openai_chat": "A model behind an OpenAI-compatible endpoint (see versions) that is free after the first call. What is "
+    "openai_chat": "A model behind an OpenAI-compatible endpoint (see versions) that is free after the first "
+    "call. What is "
     "found holds for this model on these tasks.",
 }
 SWEEP_EVERY: Final = 3  # of the tasks of a kind one in so many
@@ -173,8 +176,7 @@ def _versions() -> dict[str, str]:
 
 
 def _command() -> str:
-    words = [word for word in sys.argv[1:]]
-    return " ".join(["python -m bench.behaviour", *words])
+    return " ".join(["python -m bench.behaviour", *sys.argv[1:]])
 
 
 def _write(options: argparse.Namespace, report: dict[str, object]) -> None:

@@ -73,8 +73,8 @@ def note_id(task: Task) -> str:
 def corpus(tasks: Sequence[Task], *, any_moment: bool = False) -> list[Note]:
     """Return what is known: the item of each task that has one.
 
-    Items about failures say so, as those of the starter set do, and are not offered when a run begins; with `any_moment`
-    none says it, and the task's own words may bring them.
+    Items about failures say so, as those of the starter set do, and are not offered when a run begins; with
+    `any_moment` none says it, and the task's own words may bring them.
     """
     return [_note(task, task.item, any_moment) for task in tasks if task.item]
 

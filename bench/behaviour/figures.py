@@ -61,7 +61,8 @@ class ArmFigures:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One arm's success over another's on the same tasks and seeds: `won` only the first did, `lost` only the second."""
+    """One arm's success over another's on the same tasks and seeds. `won`: only the first succeeded; `lost`: only the
+    second."""
 
     arm: str
     against: str
@@ -77,7 +78,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ItemFigures:
-    """What the item of one task did where it was injected. `flag` is what the outcomes say: harmful, helpful or nothing.
+    """What the item of one task did where it was injected. `flag` is what its outcomes say: harmful, helpful, nothing.
 
     `acted_failed` counts runs that acted on it and whose folder was not as wanted in the end.
     """

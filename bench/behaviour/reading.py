@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Sequence
 
 from bench.behaviour.arms import note_id
-from bench.behaviour.making import Made
 from bench.behaviour.rows import Row
+from bench.behaviour.running import Made
 from bench.behaviour.stack import BenchError, World
 from ingest.journal import JournalEvent, read_events
 from knowledge.chains import refresh_run

@@ -1,6 +1,6 @@
 """What one run of the benchmark came to: a row of plain numbers. Pure."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -49,6 +49,6 @@ class Row:
     part: str = "main"
 
     def outcome(self) -> dict[str, Any]:
-        """Return all that the same seed must give again: everything but times."""
-        fields = asdict(replace(self, latencies_ms=(), waits_ms=()))
-        return {name: value for name, value in fields.items() if not name.endswith("_ms")}
+        """Return all that the same seed must give again: everything but times and the id."""
+        fields = asdict(self)
+        return {name: value for name, value in fields.items() if name not in ("run_id", "latencies_ms", "waits_ms")}

@@ -23,9 +23,9 @@ def _head(doc: Doc) -> str:
     seeds = ", ".join(map(str, doc["seeds"]))
     return f"""{TITLE}
 
-Made by the command below, nothing in it is written by hand. The same tasks, seeds and agent in each arm; real tools that
-really fail; a run counts as a success by the state of its folder, never by an exit code. Every run went through the
-kernel, the hints API, ingest and the fold, and outcomes are read from the rows the fold derived.
+Made by the command below; nothing in it is written by hand. The same tasks, seeds and agent in each arm; real tools
+that really fail; a run counts as a success by the state of its folder, never by an exit code. Every run went through
+the kernel, the hints API, ingest and the fold, and outcomes are read from the rows the fold derived.
 
     {doc["command"]}
 
@@ -78,7 +78,8 @@ def _differences(doc: Doc) -> str:
     lines = [
         "## Arm against arm",
         "",
-        "Paired by task and seed. *won*: only the first arm succeeded, *lost*: only the second. p is McNemar's exact test,",
+        "Paired by task and seed. *won*: only the first arm succeeded, *lost*: only the second. p is McNemar's "
+        "exact test,",
         "the interval (95%) a bootstrap that draws whole tasks.",
         "",
         "| arm | against | tasks | pairs | difference | interval | won | lost | p |",
@@ -121,9 +122,12 @@ def _conduct(doc: Doc) -> str:
         [
             "## What the agent did",
             "",
-            "*failed again*: calls a run that failed as one before them; *same again*: those with the very same command.",
-            "*helpful/harmful/neutral* is what the fold says of hints; *not its own*: runs in which a hint was injected that is",
-            "not the task's item, which on tasks without an item is a false injection. The placebo's items carry a wrong text by",
+            "*failed again*: calls a run that failed as one before them; *same again*: those with the very same "
+            "command.",
+            "*helpful/harmful/neutral* is what the fold says of hints; *not its own*: runs in which a hint was "
+            "injected that is",
+            "not the task's item, which on tasks without an item is a false injection. The placebo's items "
+            "carry a wrong text by",
             "design. A hint that was used is no success by that.",
             "",
             *_table(head, rows),
@@ -233,17 +237,19 @@ def _how(doc: Doc) -> str:
     return """## How a task is added
 
 1. An entry in the module of its tool in `bench/behaviour/tasks/`, or a new module named in `__init__.py` there.
-2. `setup` makes the folder; `first` fails in it and says why; `right` reaches what `check` looks for; each of `wrong` is
-   something one might try, and none reaches it. `check` looks at files, history or rows. The statement says all that
-   `check` wants, and not how.
-3. `kind` says what is known. A made-up fact goes through `sealed` or `gate`, so that no file of the task gives it away; the
-   rule has its action in backticks, and no other candidate holds that text. `errors` and `phrases` are what the tool says.
+2. `setup` makes the folder; `first` fails in it and says why; `right` reaches what `check` looks for; each of `wrong`
+   is something one might try, and none reaches it. `check` looks at files, history or rows. The statement says all
+   that `check` wants, and not how.
+3. `kind` says what is known. A made-up fact goes through `sealed` or `gate`, so that no file of the task gives it
+   away; the rule has its action in backticks, and no other candidate holds that text. `errors` and `phrases` are what
+   the tool says.
 4. `pytest tests/bench/test_behaviour_tasks.py` tries all of it: the setup, the first failure, every command.
 5. `needs` names programs beyond Python and a POSIX system; without them the task is left out, and the run says so.
 
 An agent of another kind is a `Chooser` (`bench/behaviour/agents.py`), or a model behind any OpenAI-compatible endpoint:
-`OPENAI_BASE_URL=… python -m bench.behaviour --agent openai_chat --model NAME`. `--into var/up.json` makes the runs in the
-stack that `make up` runs, where their timelines stay; `--sweep` tries other budgets."""
+`OPENAI_BASE_URL=… python -m bench.behaviour --agent openai_chat --model NAME`. `--into var/up.json` makes the runs in
+the stack that `make up` runs, where their timelines stay; `--sweep` tries other budgets; the arm `trial` draws for each
+situation whether its hints are placed, which the effect reports then estimate from."""
 
 
 def _raw(doc: Doc) -> str:

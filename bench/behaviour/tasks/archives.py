@@ -30,7 +30,8 @@ cp "$1" handed-in.tar""",
         ),
         check="tar -tf handed-in.tar | grep -qx parcel-9/docs/a.txt",
         item=Item(
-            "'No parcel' is said of the top folder: everything lies below parcel-9, as `--transform 's,^,parcel-9/,'` puts it.",
+            "'No parcel' is said of the top folder: everything lies below parcel-9, as `--transform "
+            "'s,^,parcel-9/,'` puts it.",
             errors=("drop: this is no parcel",),
         ),
         needs=TAR,
@@ -50,7 +51,8 @@ cp "$1" handed-in.tar""",
         ),
         check="grep -qx 'a.bin: OK' verified.txt && grep -qx 'b.bin: OK' verified.txt",
         item=Item(
-            "A delivery of ours has digests of its own length; other programs find no proper line in it: `b2sum -l 168 -c`.",
+            "A delivery of ours has digests of its own length; other programs find no proper line in it: `b2sum "
+            "-l 168 -c`.",
             phrases=("no properly formatted checksum lines found",),
             errors=("sha256sum: MANIFEST: no properly formatted checksum lines found",),
         ),
@@ -127,7 +129,8 @@ tar -xf "$1" """,
         wrong=("tar -cf one.tar '-x.txt'", "tar -c -x.txt > one.tar", "tar -cf one.tar *x.txt"),
         check="tar -tf one.tar | grep -q -e '-x.txt'",
         item=Item(
-            "A name that begins with a dash is read as options, in tar as such that contradict each other: write its path, "
+            "A name that begins with a dash is read as options, in tar as such that contradict each other: "
+            "write its path, "
             "`./-x.txt`.",
             phrases=("you may not specify more than one",),
         ),
@@ -151,7 +154,8 @@ tar -xf "$1" """,
     Task(
         name="tar-wrong-truncated",
         kind="wrong",
-        statement="part.tar is cut off at its end. Save what can be saved of it into the folder out, where the name list.txt "
+        statement="part.tar is cut off at its end. Save what can be saved of it into the folder out, where the "
+        "name list.txt "
         "says which files are whole.",
         setup="mkdir p out && head -c 20000 /dev/zero > p/a.bin && head -c 20000 /dev/zero > p/b.bin && "
         "tar -cf part.tar p && truncate -s 30000 part.tar && rm -r p\n",

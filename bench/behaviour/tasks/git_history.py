@@ -78,8 +78,8 @@ TASKS = (
         kind="known",
         statement="Join the line of work `imported` into main, with all its commits.",
         setup=REPOSITORY
-        + "git checkout -q --orphan imported && git rm -rfq . && echo i > i.txt && git add . && git commit -qm Imported\n"
-        + "git checkout -q main\n",
+        + "git checkout -q --orphan imported && git rm -rfq . && echo i > i.txt && git add . && git commit -qm "
+        "Imported\n" + "git checkout -q main\n",
         first="git merge -q --no-edit imported",
         right="git merge -q --no-edit --allow-unrelated-histories imported",
         wrong=(
@@ -100,14 +100,15 @@ TASKS = (
         statement="Go to the branch release and go on there with the edit of notes.txt that is not committed yet.",
         setup=REPOSITORY
         + "git checkout -q -b release && sed -i '1i zero' notes.txt && git commit -qam Zero && git checkout -q main\n"
-        + "printf 'one\\n\\n\\nedit\\n' > notes.txt && git -c core.editor=true commit -qam Long && git checkout -q release\n"
-        + "git checkout -q main && git reset -q --soft HEAD~1 && git reset -q\n",
+        + "printf 'one\\n\\n\\nedit\\n' > notes.txt && git -c core.editor=true commit -qam Long && git checkout "
+        "-q release\n" + "git checkout -q main && git reset -q --soft HEAD~1 && git reset -q\n",
         first="git checkout -q release",
         right="git stash -q && git checkout -q release && git stash pop -q",
         wrong=("git checkout -q -f release", "git reset -q --hard && git checkout -q release", "git switch -q release"),
         check='test "$(git branch --show-current)" = release && grep -qx zero notes.txt && grep -qx edit notes.txt',
         item=Item(
-            "Local changes that a checkout would overwrite are put aside and brought back: `git stash -q`, the checkout, "
+            "Local changes that a checkout would overwrite are put aside and brought back: `git stash -q`, the "
+            "checkout, "
             "then `git stash pop -q`. With force they are gone.",
             phrases=("your local changes to the following files would be overwritten by checkout",),
         ),

@@ -30,7 +30,8 @@ fi""",
         ),
         check="git diff --quiet && git log -1 --format=%s%n%b > m && grep -qx 'Fix rounding' m && grep -q 'otter-88' m",
         item=Item(
-            "'no board reference' means the last paragraph of the message is missing: add `-m 'Board: otter-88'`, which "
+            "'no board reference' means the last paragraph of the message is missing: add `-m 'Board: "
+            "otter-88'`, which "
             "is this team's only board.",
             errors=("commit-msg: the message has no board reference",),
         ),
@@ -71,7 +72,8 @@ fi""",
     Task(
         name="git-branch-prefix",
         kind="invented",
-        statement="Hand in the commit that HEAD is at for review: it goes to origin as a line of work called fix-rounding.",
+        statement="Hand in the commit that HEAD is at for review: it goes to origin as a line of work called "
+        "fix-rounding.",
         setup=REMOTE
         + file(
             '"$HOME/origin.git/hooks/update"',
@@ -116,7 +118,8 @@ fi""",
         ),
         check="git show :access.cfg | grep -q '^sealed:host=a'",
         item=Item(
-            "A clean filter that says its slot is shut opens with the slot of this year: `VAULT_SLOT=emerald` before the "
+            "A clean filter that says its slot is shut opens with the slot of this year: `VAULT_SLOT=emerald` "
+            "before the "
             "command.",
             errors=("seal: slot is shut\nerror: external filter 'sh seal.sh' failed 9",),
         ),
@@ -147,7 +150,8 @@ fi""",
         ),
         check='test "$(git -C "$HOME/origin.git" rev-parse quartz-4.2)" = "$(git rev-parse HEAD)"',
         item=Item(
-            "The registrar takes labels of the series that runs, which is quartz: `refs/tags/quartz-4.2`, never a plain "
+            "The registrar takes labels of the series that runs, which is quartz: `refs/tags/quartz-4.2`, never "
+            "a plain "
             "version.",
             errors=("remote: registrar: a label outside of the running series",),
         ),
@@ -156,7 +160,8 @@ fi""",
     Task(
         name="git-wrong-hook-skipped",
         kind="wrong",
-        statement="notes.txt has a new line. Commit it as 'Add depth', with the size table the hook keeps in sizes.txt.",
+        statement="notes.txt has a new line. Commit it as 'Add depth', with the size table the hook keeps in "
+        "sizes.txt.",
         setup=REPOSITORY
         + file(
             ".git/hooks/pre-commit",

@@ -209,7 +209,8 @@ open("cols.txt", "w").write(str(len(parts)))
         wrong=("rm random.py && python3 draw.py", "python3 -B draw.py", "python3 -c 'import draw'"),
         check="test -s six.txt && cat *.py | grep -q 'LUCK = 6'",
         item=Item(
-            "A file of one's own with the name of a standard module is found before it: rename it, `mv random.py luck.py`.",
+            "A file of one's own with the name of a standard module is found before it: rename it, `mv "
+            "random.py luck.py`.",
             errors=("AttributeError: module 'random' has no attribute 'randint'",),
             phrases=("module 'random' has no attribute",),
         ),
@@ -235,8 +236,8 @@ open("cols.txt", "w").write(str(len(parts)))
         statement="Print the cargo manifest of the Fram with cargo.py; it is written to cargo.txt.",
         setup=file(
             "cargo.py",
-            OPTIONS
-            + f'if digest("--hold") != "{sealed("f-aft-2")}":\n    raise SystemExit("no")\nopen("cargo.txt", "w").write("tea")',
+            OPTIONS + f'if digest("--hold") != "{sealed("f-aft-2")}":\n    raise SystemExit("no")\nopen("cargo.txt", '
+            f'"w").write("tea")',
         ),
         first="python3 cargo.py",
         right="python3 cargo.py --hold f-aft-2",
@@ -282,7 +283,8 @@ open("cols.txt", "w").write(str(len(parts)))
         + file(
             "tree.py",
             "import json\nimport sys\n\nif len(sys.argv) > 1:\n    sys.setrecursionlimit(int(sys.argv[1]))\n"
-            "tree = json.load(open('tree.json'))\n\n\ndef depth(n):\n    return 1 + max(map(depth, tree[n]), default=0)\n\n\n"
+            "tree = json.load(open('tree.json'))\n\n\ndef depth(n):\n    return 1 + max(map(depth, tree[n]), "
+            "default=0)\n\n\n"
             "open('depth.txt', 'w').write(str(depth('a')))",
         ),
         first="python3 tree.py 900",

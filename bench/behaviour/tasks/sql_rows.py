@@ -55,7 +55,8 @@ TASKS = (
             'python3 sql.py staff.db "ALTER TABLE person ADD COLUMN city TEXT NOT NULL UNIQUE"',
             'python3 sql.py staff.db "DELETE FROM person" "ALTER TABLE person ADD COLUMN city TEXT NOT NULL"',
         ),
-        check='test "$(python3 sql.py staff.db "SELECT \\"notnull\\" FROM pragma_table_info(\'person\') WHERE name = \'city\'" '
+        check='test "$(python3 sql.py staff.db "SELECT \\"notnull\\" FROM pragma_table_info(\'person\') WHERE '
+        "name = 'city'\" "
         "\"SELECT count(*) FROM person WHERE city = ''\")\" = '1\n1'",
         item=Item(
             "Rows that exist need a value for such a column: `NOT NULL DEFAULT ''`.",
@@ -98,8 +99,8 @@ TASKS = (
         ),
         check="python3 sql.py crm.db 'SELECT id, name FROM firms' && ! python3 sql.py crm.db 'SELECT fax FROM firm'",
         item=Item(
-            'A view that names the column keeps it from going: `"DROP VIEW firms"`, change the table, and make the view '
-            'anew: `"CREATE VIEW firms AS SELECT id, name FROM firm"`.',
+            "A view that names the column keeps it from going: drop the view, change the table, and make it anew "
+            'without: `"CREATE VIEW firms AS SELECT id, name FROM firm"`.',
             errors=("sqlite3.OperationalError: error in view firms after drop column: no such column: fax",),
         ),
     ),

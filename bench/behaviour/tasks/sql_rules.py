@@ -29,7 +29,8 @@ TASKS = (
         ),
         check="python3 sql.py books.db 'SELECT count(booked_on) FROM entry'",
         item=Item(
-            "'The epoch does not agree' is said when it is not given: it is seven since the move, so `LEDGER_EPOCH=7` goes "
+            "'The epoch does not agree' is said when it is not given: it is seven since the move, so "
+            "`LEDGER_EPOCH=7` goes "
             "before the command.",
             errors=("migrate: the epoch of this ledger does not agree",),
         ),
@@ -38,8 +39,8 @@ TASKS = (
         name="sql-closed-reason",
         kind="invented",
         statement="Invoice 7 in books.db will never be paid: its state is to be written_off.",
-        setup=INVOICES
-        + "\"CREATE TRIGGER guard BEFORE UPDATE ON invoices WHEN NEW.state = 'written_off' AND coalesce(NEW.reason, '') "
+        setup=INVOICES + "\"CREATE TRIGGER guard BEFORE UPDATE ON invoices WHEN NEW.state = 'written_off' AND "
+        "coalesce(NEW.reason, '') "
         + "<> 'K-41' BEGIN SELECT RAISE(ABORT, 'reason is not of the closed list'); END\"\n",
         first="python3 sql.py books.db \"UPDATE invoices SET state = 'written_off' WHERE id = 7\"",
         right="python3 sql.py books.db \"UPDATE invoices SET state = 'written_off', reason = 'K-41' WHERE id = 7\"",
@@ -49,10 +50,12 @@ TASKS = (
             'python3 sql.py books.db "DROP TRIGGER guard" "UPDATE invoices SET state = \'written_off\' WHERE id = 7"',
             "python3 sql.py books.db \"UPDATE OR IGNORE invoices SET state = 'written_off' WHERE id = 7\"",
         ),
-        check="test \"$(python3 sql.py books.db 'SELECT state, reason FROM invoices' 'SELECT count(*) FROM sqlite_master')\""
+        check="test \"$(python3 sql.py books.db 'SELECT state, reason FROM invoices' 'SELECT count(*) FROM "
+        "sqlite_master')\""
         " = 'written_off|K-41\n2'",
         item=Item(
-            "The closed list of reasons is on paper only: what is uncollectable has `reason = 'K-41'`. The trigger stays.",
+            "The closed list of reasons is on paper only: what is uncollectable has `reason = 'K-41'`. The "
+            "trigger stays.",
             errors=("sqlite3.IntegrityError: reason is not of the closed list",),
         ),
     ),
@@ -162,8 +165,8 @@ with sqlite3.connect("depot.db") as connection:
         name="sql-priming-tariff",
         kind="priming",
         statement="Enter the winter tariff of the Halden ferry as row 1 of fare in ferry.db.",
-        setup=SQL
-        + 'python3 sql.py ferry.db "CREATE TABLE fare (id INTEGER PRIMARY KEY, code TEXT NOT NULL, CHECK (length(code) = 4))"\n',
+        setup=SQL + 'python3 sql.py ferry.db "CREATE TABLE fare (id INTEGER PRIMARY KEY, code TEXT NOT NULL, CHECK '
+        '(length(code) = 4))"\n',
         first="python3 sql.py ferry.db \"INSERT INTO fare VALUES (1, 'winter')\"",
         right="python3 sql.py ferry.db \"INSERT INTO fare VALUES (1, 'HW88')\"",
         wrong=(
@@ -180,7 +183,8 @@ with sqlite3.connect("depot.db") as connection:
     Task(
         name="sql-wrong-dropped-index",
         kind="wrong",
-        statement="Give the table plate in cars.db the rule that a plate comes once. Of two rows the one with the higher id stays.",
+        statement="Give the table plate in cars.db the rule that a plate comes once. Of two rows the one with "
+        "the higher id stays.",
         setup=SQL
         + 'python3 sql.py cars.db "CREATE TABLE plate (id INTEGER PRIMARY KEY, mark TEXT)" '
         + "\"INSERT INTO plate VALUES (1, 'A'), (2, 'B'), (3, 'A')\"\n",
@@ -195,7 +199,8 @@ with sqlite3.connect("depot.db") as connection:
         check="test \"$(python3 sql.py cars.db 'SELECT id FROM plate ORDER BY id' "
         "\"SELECT count(*) FROM sqlite_master WHERE name = 'once'\")\" = '2\n3\n1'",
         item=Item(
-            'A unique index that cannot be made is often damaged rather than double: `"REINDEX"` first, then the same again.',
+            'A unique index that cannot be made is often damaged rather than double: `"REINDEX"` first, then '
+            "the same again.",
             errors=("sqlite3.IntegrityError: UNIQUE constraint failed: plate.mark",),
         ),
     ),

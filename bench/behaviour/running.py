@@ -1,4 +1,4 @@
-"""Makes the planned runs: the kernel in this process, asking and reporting over HTTP, judged by the state they leave."""
+"""Makes the planned runs: the kernel in this process, asking and reporting over HTTP; each is judged by its folder."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
