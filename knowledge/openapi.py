@@ -66,7 +66,9 @@ def _trigger_counts() -> dict[str, Any]:
     properties: dict[str, Any] = {"trigger": {"type": "string"}, "meaning": {"type": "string"}}
     properties |= {"n_activations": {**COUNT, "description": "searches made"}, "n_skipped": COUNT}
     properties |= {name: {**COUNT, "description": stages.STAGES.get(name[2:], "hints")} for name in REACHED}
-    properties |= dict.fromkeys(BROKEN_DOWN, counts)
+    properties |= {"tokens": COUNT, "n_timed": {**COUNT, "description": "searches whose time is known"}}
+    properties |= {"waited_us": {**COUNT, "description": "sum of their times, microseconds"}}
+    properties |= dict.fromkeys((*BROKEN_DOWN, "arms", "followed_by", "outcomes"), counts)
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
@@ -74,10 +76,13 @@ def _report() -> dict[str, Any]:
     properties = {
         "since": MOMENT,
         "until": MOMENT,
-        "as_of": {**MOMENT, "nullable": True, "description": "when the newest of the rows was derived"},
+        "first_day": {"type": "string", "format": "date", "description": "counted are whole days, UTC"},
+        "last_day": {"type": "string", "format": "date"},
+        "as_of": {**MOMENT, "nullable": True, "description": "when the newest run's chain was derived"},
         "computed_at": MOMENT,
         "n_runs": COUNT,
         "n_runs_behind": {**COUNT, "description": "runs of which events are not derived yet"},
+        "n_runs_waiting": {**COUNT, "description": "runs whose newest counts are not in the sums yet"},
         "n_unfolded": {**COUNT, "description": "events that are not derived yet"},
         "triggers": {"type": "array", "items": ref("TriggerCounts")},
     }

@@ -18,14 +18,14 @@ DAYS: Final = 30  # covered unless the caller says otherwise
 
 
 class EffectivenessView(MachineView):
-    """Counts by trigger and stage. What cannot be told is counted as such; no effect is estimated."""
+    """Counts by trigger and stage, of whole days (UTC), forgotten runs among them. What cannot be told is counted so."""
 
     required_scope = "read"
 
     @extend_schema(
         parameters=[
-            openapi.query("since", openapi.MOMENT_PARAMETER, f"runs first received at or after; {DAYS} days back"),
-            openapi.query("until", openapi.MOMENT_PARAMETER, "runs first received before; now"),
+            openapi.query("since", openapi.MOMENT_PARAMETER, f"runs of this moment's day and later; {DAYS} days back"),
+            openapi.query("until", openapi.MOMENT_PARAMETER, "runs of days that begin before; now"),
             openapi.RETRY_AFTER,
         ],
         responses={200: openapi.answer("Effectiveness", "counts"), **openapi.errors(400, 401, 403, 503)},

@@ -248,6 +248,7 @@ def test_a_long_run_is_folded_when_it_has_grown_or_waited(
 def test_a_long_run_that_goes_on_waits_and_its_end_does_not(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """One event more is left to the sweep; the end of the run is folded at once, with all that waited."""
     monkeypatch.setattr(chains, "SHORT_RUN", 10)
+    monkeypatch.setattr(chains, "EVENTS_A_SECOND", 0.1)
     *going, end = wire_of("hint_helped")
     send(project, going[:-1])
     assert chains.refresh_run(project.pk, RUN) is True

@@ -1,6 +1,6 @@
 """What a run is read by beside its own address: events, model requests, the report; and ids of every shape."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -11,8 +11,12 @@ from django.test.utils import CaptureQueriesContext
 
 from contract import stages
 from ingest.models import Project, Run
+from ingest.retention import apply_retention
+from knowledge.chains import refresh_run
+from knowledge.tasks import roll_up
 from tests.factories import Recorder, typical_run
 from tests.factories import send as send_run
+from tests.ingest.aged import TODAY, age, days_ago
 from tests.knowledge.streams import wire_of
 from tests.knowledge.test_runs_api import Reader, send
 
@@ -187,6 +191,7 @@ def test_report_counts_by_trigger_and_stage(reader: Reader) -> None:
     for name in ("hint_helped", "hint_ignored", "shadow"):
         send(reader.project, wire_of(name))
     send_run(reader.project, typical_run("r-42"))
+    roll_up()
     body = reader.get("reports/effectiveness").json()
     assert (body["n_runs"], body["n_runs_behind"], body["n_unfolded"]) == (4, 0, 0)
     assert body["as_of"] is not None
@@ -207,10 +212,14 @@ def test_report_of_a_time_and_of_nothing(reader: Reader) -> None:
     empty = reader.get("reports/effectiveness").json()
     assert (empty["n_runs"], empty["triggers"], empty["as_of"]) == (0, [], None)
     send(reader.project, wire_of("hint_helped"))
-    Run.objects.update(first_received_at=datetime(2026, 1, 2, tzinfo=UTC))
+    age(reader.project, "hint_helped-1", date(2026, 1, 2))
+    roll_up()
     assert reader.get("reports/effectiveness").json()["n_runs"] == 0
     some = reader.get("reports/effectiveness", since="2026-01-01T00:00:00Z", until="2026-01-03T00:00:00Z").json()
     assert some["n_runs"] == 1 and some["triggers"]
+    assert (some["first_day"], some["last_day"]) == ("2026-01-01", "2026-01-02")
+    part = reader.get("reports/effectiveness", since="2026-01-02T23:00:00Z", until="2026-01-02T23:00:00Z").json()
+    assert (part["n_runs"], part["triggers"]) == (1, some["triggers"])
     early = reader.get("reports/effectiveness", since="2026-01-01T00:00:00Z", until="2026-01-02T00:00:00Z").json()
     assert early["n_runs"] == 0
     turned = reader.get("reports/effectiveness", since="2026-01-03T00:00:00Z", until="2026-01-01T00:00:00Z")
@@ -223,6 +232,25 @@ def test_report_says_how_far_it_is_behind(reader: Reader) -> None:
     body = reader.get("reports/effectiveness").json()
     assert (body["n_runs"], body["n_runs_behind"], body["triggers"]) == (1, 1, [])
     assert body["n_unfolded"] == Run.objects.get().last_arrival
+    refresh_run(reader.project.pk, "hint_helped-1")
+    folded = reader.get("reports/effectiveness").json()
+    assert (folded["n_runs_behind"], folded["n_runs_waiting"], folded["triggers"]) == (0, 1, [])
+    roll_up()
+    rolled = reader.get("reports/effectiveness").json()
+    assert (rolled["n_runs_waiting"], rolled["triggers"][0]["n_injected"]) == (0, 1)
+
+
+def test_report_counts_forgotten_runs_too(reader: Reader) -> None:
+    """What retention took away stands in the report as it did before."""
+    Project.objects.update(retention_days=7)
+    send(reader.project, wire_of("hint_helped"))
+    age(reader.project, "hint_helped-1", days_ago(9))
+    roll_up()
+    before = reader.get("reports/effectiveness").json()
+    assert apply_retention(TODAY).n_runs == 1
+    after = reader.get("reports/effectiveness").json()
+    assert (after["n_runs"], after["triggers"]) == (before["n_runs"], before["triggers"])
+    assert after["n_runs"] == 1 and after["triggers"]
 
 
 def test_report_is_of_the_own_project(reader: Reader) -> None:
@@ -238,6 +266,7 @@ def test_report_takes_as_many_queries_whatever_there_is(reader: Reader) -> None:
     counts = []
     for name in ("hint_helped", "hint_ignored"):
         send(reader.project, wire_of(name))
+        roll_up()
         with CaptureQueriesContext(connection) as queries:
             reader.get("reports/effectiveness")
         counts.append(len(queries))
@@ -247,9 +276,10 @@ def test_report_takes_as_many_queries_whatever_there_is(reader: Reader) -> None:
 def test_old_runs_are_outside_of_the_default_time(reader: Reader) -> None:
     """Without a time asked for the report covers thirty days, and says which."""
     send(reader.project, wire_of("hint_helped"))
-    Run.objects.update(first_received_at=datetime.now(UTC) - timedelta(days=31))
+    age(reader.project, "hint_helped-1", days_ago(32))
+    roll_up()
     body = reader.get("reports/effectiveness").json()
-    assert body["n_runs"] == 0
+    assert (body["n_runs"], body["triggers"]) == (0, [])
     covered = datetime.fromisoformat(body["until"]) - datetime.fromisoformat(body["since"])
     assert covered == timedelta(days=30)
 
