@@ -56,6 +56,7 @@ OF_NO_PROJECT: Final = {
     "rest": "no/such/address",
     "condition": "a-condition",
     "column": "a-column",
+    "number": 1,
 }
 
 # name -> why it is answered without a key and without signing in

@@ -5,13 +5,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from contract.hint_block import attribute
 from contract.stages import MESSAGE_ORIGINS
 from contract.state_block import TextPiece, split_user_text
-from contract.text import estimate_tokens
 from debugger.queries.event_detail import Text, shown_text
 from debugger.queries.pieces import PREVIEW, arguments_gist, counted, one_line, plural, said
 from knowledge import event_data as read
@@ -116,8 +115,27 @@ def message_tokens(message: Message) -> int:
     told = counted(message, "tokens")
     if told is not None and told >= 0:
         return told
-    calls = (said(call, "name") + said(call, "arguments") for call in read.entries(message, "calls"))
-    return estimate_tokens(said(message, "text")) + sum(map(estimate_tokens, calls))
+    is_cut = counted(message, "n_text") is not None
+    return estimated(text_length(message)) + sum(
+        estimated(len(said(call, "name")) + _arguments_length(call, is_cut=is_cut))
+        for call in read.entries(message, "calls")
+    )
+
+
+def estimated(length: int) -> int:
+    """Return the tokens of a text of so many code points, as `contract.text.estimate_tokens` has them."""
+    return -(-length // 4)
+
+
+def text_length(message: Message) -> int:
+    """Return the code points of a message's text, of one that was read cut those of the whole."""
+    told = counted(message, "n_text")
+    return len(said(message, "text")) if told is None else told
+
+
+def _arguments_length(call: Message, *, is_cut: bool) -> int:
+    told = counted(call, "n_arguments") if is_cut else None
+    return len(said(call, "arguments")) if told is None else told
 
 
 def show_message(message: Message, position: int, around: Surroundings) -> ShownMessage:
@@ -125,6 +143,7 @@ def show_message(message: Message, position: int, around: Surroundings) -> Shown
     origin, call_id = said(message, "origin"), said(message, "call_id")
     is_lost = said(message, "hash") in around.lost
     calls = read.entries(message, "calls")
+    is_cut = counted(message, "n_text") is not None
     marked, n_left = _marked(message)
     activations = _activations(message, around) if origin in HINT_ORIGINS else ()
     return ShownMessage(
@@ -136,8 +155,8 @@ def show_message(message: Message, position: int, around: Surroundings) -> Shown
         tokens=message_tokens(message),
         gist="its text did not arrive or was forgotten" if is_lost else gist_of(message),
         marked=marked,
-        n_left=n_left,
-        calls=tuple(_call(call) for call in calls[:CALLS_SHOWN]),
+        n_left=n_left + text_length(message) - len(said(message, "text")),
+        calls=tuple(_call(call, is_cut=is_cut) for call in calls[:CALLS_SHOWN]),
         n_more=max(0, len(calls) - CALLS_SHOWN),
         call_id=call_id,
         tool=around.tools.get(call_id, "") if call_id else "",
@@ -193,12 +212,14 @@ def _pieces(pieces: Iterable[TextPiece]) -> Iterator[Marked]:
             yield Marked(piece.kind, PIECE_WORDS.get(piece.kind, ""), shown_text(piece.kind, text))
 
 
-def _call(call: Message) -> ShownCall:
+def _call(call: Message, *, is_cut: bool) -> ShownCall:
     arguments = said(call, "arguments")
+    shown = shown_text("arguments", arguments)
+    n_left = shown.n_left + _arguments_length(call, is_cut=is_cut) - len(arguments)
     return ShownCall(
         name=one_line(said(call, "name"), 120) or "no name",
         call_id=one_line(said(call, "call_id"), 120),
-        arguments=shown_text("arguments", arguments),
+        arguments=replace(shown, n_left=n_left),
     )
 
 

@@ -1,6 +1,7 @@
 """A model request rebuilt: its parts, what is new since the request before it, and what of it a cache could keep. Pure.
 
-(Seed 001 §14, §16.3; seed 002.)
+A request of many messages is told by its window alone, as long as nobody asks for all of it: its numbers are then those
+that its sender reported. (Seed 001 §14, §16.3; seed 002.)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,16 +13,14 @@ from debugger.queries.request_message import (
     Message,
     ShownMessage,
     Surroundings,
-    activations_in_blocks,
     gist_of,
     message_tokens,
     show_message,
     tools_of_calls,
 )
 from debugger.queries.request_protocol import SYSTEM, Problem, check_protocol
-from debugger.queries.rows import Row
-from ingest.journal import JournalEvent
-from ingest.model_requests import MESSAGE_TYPES, REQUEST_TYPE, follow_requests
+from debugger.queries.request_told import Place, Shared, Told, same_prefix
+from ingest.model_requests import REQUEST_TYPE
 
 WINDOW: Final = 100  # messages shown at once
 LISTED: Final = 20  # problems, missing parts and tools named
@@ -30,32 +29,23 @@ NOT_SAID: Final = ("finale", "record", "summary")  # origins of user messages th
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A request as its events tell it: references of its messages in order, and what its chain lacks."""
+class Before:
+    """The request that one is compared with. `run_id` is "" where it is of the same run."""
 
-    event: JournalEvent
-    entries: tuple[dict[str, Any], ...]
-    missing: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A request among those of its run; `number` counts from 1. What does not exist is ""."""
-
-    number: int
-    n_requests: int
-    previous_id: str
-    next_id: str
+    told: Told
+    run_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What a request shares with the one before it, from the first message on: what a provider's cache could keep.
+    """What a request shares with another, from the first message on: what a provider's cache could keep.
 
-    `break_at` is the position of the first message of the request before that is not here (None: all of it is), `was`
-    and `now` what stands there. `has_other_tools` where the number of tools changed, which stand ahead of the messages.
+    `break_at` is the position of the first message of the other that is not here (None: all of it is), `was` and `now`
+    what stands there. `has_other_tools` where the number of tools changed, which stand ahead of the messages.
     """
 
+    event_id: str
+    run_id: str
     n_messages: int
     tokens: int
     share: int
@@ -74,26 +64,29 @@ class Part:
     meaning: str
     messages: tuple[ShownMessage, ...]
     n_messages: int
-    tokens: int
+    tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """Everything the page says of a request. `prefix` is None where there is nothing to compare it with.
+    """Everything the page says of a request. `prefix` is None where there is nothing to compare it with, `earlier_run`
+    the same against the last request of the conversation's run before.
 
-    `first` and `last` are the shown positions, counted from 1; `earlier` and `later` where other windows begin.
+    `first` and `last` are the shown positions, counted from 1; `earlier` and `later` where other windows begin. Unless
+    `is_whole` only the window was read, and tokens are those reported (None: not reported).
     """
 
-    event: JournalEvent
+    told: Told
     place: Place
     parts: tuple[Part, ...]
     n_messages: int
     n_told: int | None
     tokens_told: int | None
-    tokens: int
+    tokens: int | None
     n_new: int
     new_tokens: int
     prefix: Prefix | None
+    earlier_run: Prefix | None
     problems: tuple[Problem, ...]
     n_problems: int
     missing: tuple[str, ...]
@@ -102,120 +95,96 @@ class RequestView:
     tools: tuple[str, ...]
     n_tools: int | None
     is_finale: bool
+    is_request: bool  # and not only the answer to one
     first: int
     last: int
     earlier: int | None
     later: int | None
 
     @property
+    def is_whole(self) -> bool:
+        return self.told.is_whole
+
+    @property
+    def event_id(self) -> str:
+        return self.told.event_id
+
+    @property
     def n_more_tools(self) -> int:
         return max(0, (self.n_tools or 0) - len(self.tools))
 
 
-def model_rows(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows of requests in the order they were made."""
-    found = [row for row in rows if row.kind == "model"]
-    return sorted(found, key=lambda row: row.start_ns) if any(row.is_span for row in found) else found
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What was read beside the request: messages by hash, which of the hashes are kept, readings of the clock by call,
+    activations by how they stand in a block, the tools the run named."""
+
+    bodies: Mapping[str, Mapping[str, Any]]
+    kept: frozenset[str]
+    receipts: Mapping[str, int]
+    activations: Mapping[str, str]
+    tools: tuple[str, ...]
 
 
-def place_of(rows: Sequence[Row], event_id: str) -> tuple[str, Place] | None:
-    """Return the event that tells the request `event_id` belongs to, and its place; None where it is no request."""
-    found = next((index for index, row in enumerate(rows) if event_id in row.event_ids), None)
-    if found is None:
-        return None
-    before, after = rows[:found][-1:], rows[found + 1 :][:1]
-    previous_id, next_id = ("".join(row.event_id for row in beside) for beside in (before, after))
-    return rows[found].event_id, Place(found + 1, len(rows), previous_id, next_id)
-
-
-def told_request(events: Mapping[str, JournalEvent], event_id: str) -> Told | None:
-    """Return what the events of a run tell of a request, or None where that event is not there or tells of none."""
-    event = events.get(event_id)
-    if event is None or event.type not in MESSAGE_TYPES:
-        return None
-    requests = {one.event_id: one.data for one in events.values() if one.type == REQUEST_TYPE}
-    entries, missing = follow_requests({**requests, event_id: event.data}, event_id)
-    return Told(event, tuple(entries), missing)
-
-
-def previous_of(told: Told, place: Place) -> str:
-    """Return the request to compare with: the one it says it follows, else the one before it in the run."""
-    return said(told.event.data, "follows") or place.previous_id
-
-
-def hashes_wanted(told: Told, before: Told | None) -> set[str]:
-    """Return the hashes of the messages whose texts are shown: its own, and the one where the prefix broke."""
-    wanted = {said(entry, "hash") for entry in told.entries}
-    if before is not None and (place := _shared(told, before)) < len(before.entries):
-        wanted.add(said(before.entries[place], "hash"))
-    return wanted
+def window_of(n_messages: int, start: int | None) -> range:
+    """Return the positions that are shown: the last ones, or those from `start` on."""
+    first = max(0, n_messages - WINDOW) if start is None else min(max(0, start), max(0, n_messages - 1))
+    return range(first, min(n_messages, first + WINDOW))
 
 
 def build_request(
-    told: Told,
-    before: Told | None,
-    place: Place,
-    bodies: Mapping[str, Mapping[str, Any]],
-    events: Iterable[JournalEvent],
-    activation_ids: Iterable[str],
-    start: int | None = None,
+    told: Told, befores: Sequence[Before | None], place: Place, around: Around, start: int | None = None
 ) -> RequestView:
-    """Return the page of a request; `bodies` are messages by hash, `start` the first position of the window."""
-    events = list(events)
-    messages = _filled(told, bodies)
-    lost = dict.fromkeys(hash_ for entry in told.entries if (hash_ := said(entry, "hash")) not in bodies)
+    """Return the page of a request. `befores` are the request it is compared with, and the one of the run before."""
+    messages = {position: _filled(entry, around.bodies) for position, entry in told.placed()}
+    lost = dict.fromkeys(hash_ for entry in told.entries if (hash_ := said(entry, "hash")) not in around.kept)
     missing = (*told.missing, *lost)
-    problems = check_protocol(messages) if not missing else ()
-    around = Surroundings(
-        tools=tools_of_calls(messages),
-        receipts=_receipts(events),
-        activations=activations_in_blocks(activation_ids),
+    in_order = list(messages.values())
+    problems = check_protocol(in_order) if told.is_whole and not missing else ()
+    surroundings = Surroundings(
+        tools=tools_of_calls(in_order),
+        receipts=around.receipts,
+        activations=around.activations,
         problems=_by_position(problems),
         lost=frozenset(lost),
         is_whole=not told.missing,
     )
-    first = max(0, len(messages) - WINDOW) if start is None else min(max(0, start), max(0, len(messages) - 1))
-    last = min(len(messages), first + WINDOW)
-    new = [message for message in messages if message.get("is_new") is True]
-    data = told.event.data
-    tools, n_tools = _tools(events), counted(data, "n_tools")
+    window = window_of(told.n_messages, start)
+    new = [message for message in in_order if message.get("is_new") is True]
+    data = told.data
+    n_tools = counted(data, "n_tools")
+    prefix, earlier_run = (_prefix(told, before, in_order, around.bodies) for before in befores)
+    parts = _parts(in_order, window, surroundings) if told.is_whole else _one_part(messages, window, surroundings, told)
     return RequestView(
-        event=told.event,
+        told=told,
         place=place,
-        parts=_parts(messages, range(first, last), around),
-        n_messages=len(messages),
+        parts=parts,
+        n_messages=told.n_messages,
         n_told=counted(data, "n_messages"),
         tokens_told=counted(data, "tokens"),
-        tokens=sum(map(message_tokens, messages)),
+        tokens=sum(map(message_tokens, in_order)) if told.is_whole else counted(data, "tokens"),
         n_new=len(new),
         new_tokens=sum(map(message_tokens, new)),
-        prefix=_prefix(told, before, messages, bodies),
+        prefix=prefix,
+        earlier_run=earlier_run,
         problems=problems[:LISTED],
         n_problems=len(problems),
         missing=missing[:LISTED],
         n_missing=len(missing),
         why_missing=said(data, "messages_missing"),
-        tools=() if data.get("finale") is True or n_tools == 0 else tools,
+        tools=() if data.get("finale") is True or n_tools == 0 else around.tools,
         n_tools=n_tools,
         is_finale=data.get("finale") is True,
-        first=first + 1 if messages else 0,
-        last=last,
-        earlier=max(0, first - WINDOW) if first else None,
-        later=last if last < len(messages) else None,
+        is_request=told.kind == REQUEST_TYPE,
+        first=window.start + 1 if window else 0,
+        last=window.stop,
+        earlier=max(0, window.start - WINDOW) if window.start else None,
+        later=window.stop if window.stop < told.n_messages else None,
     )
 
 
-def _filled(told: Told, bodies: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{**entry, **bodies.get(said(entry, "hash"), {"text": ""})} for entry in told.entries]
-
-
-def _receipts(events: Iterable[JournalEvent]) -> dict[str, int]:
-    """Return call id -> how many readings of the clock the call gave."""
-    counts: dict[str, int] = {}
-    for event in events:
-        if event.type == "time.receipt" and event.call_id:
-            counts[event.call_id] = counts.get(event.call_id, 0) + 1
-    return counts
+def _filled(entry: Mapping[str, Any], bodies: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {**entry, **bodies.get(said(entry, "hash"), {"text": ""})}
 
 
 def _by_position(problems: Iterable[Problem]) -> dict[int, tuple[str, ...]]:
@@ -225,40 +194,39 @@ def _by_position(problems: Iterable[Problem]) -> dict[int, tuple[str, ...]]:
     return {position: tuple(texts[:LISTED]) for position, texts in found.items()}
 
 
-def _tools(events: Iterable[JournalEvent]) -> tuple[str, ...]:
-    started = next((event for event in events if event.type == "run.started"), None)
-    names = started.data.get("tools") if started is not None else None
-    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
-
-
-def _shared(told: Told, before: Told) -> int:
-    """Return how many messages, from the first on, two requests share by their hashes."""
-    pairs = zip(told.entries, before.entries, strict=False)
-    return next(
-        (index for index, (one, other) in enumerate(pairs) if one["hash"] != other["hash"]),
-        min(len(told.entries), len(before.entries)),
-    )
-
-
 def _prefix(
-    told: Told, before: Told | None, messages: Sequence[Message], bodies: Mapping[str, Mapping[str, Any]]
+    told: Told, before: Before | None, messages: Sequence[Message], bodies: Mapping[str, Mapping[str, Any]]
 ) -> Prefix | None:
-    if before is None or told.missing or before.missing or not before.entries or not messages:
+    shared = same_prefix(told, before.told) if before is not None else None
+    if before is None or shared is None:
         return None
-    n_shared, n_before = _shared(told, before), len(before.entries)
-    shared, total = sum(map(message_tokens, messages[:n_shared])), sum(map(message_tokens, messages))
-    tools = counted(told.event.data, "n_tools"), counted(before.event.data, "n_tools")
-    broke = n_shared < n_before
+    tokens, total = _tokens_of(told, shared, messages)
+    if tokens is None or total is None:
+        return None
+    tools = counted(told.data, "n_tools"), counted(before.told.data, "n_tools")
+    was, now = shared.was, shared.now
     return Prefix(
-        n_messages=n_shared,
-        tokens=shared,
-        share=round(100 * shared / total) if total else 0,
-        n_before=n_before,
-        break_at=n_shared if broke else None,
-        was=_said_by(_filled(before, bodies)[n_shared]) if broke else "",
-        now=_said_by(messages[n_shared]) if broke and n_shared < len(messages) else "",
+        event_id=before.told.event_id,
+        run_id=before.run_id,
+        n_messages=shared.n_messages,
+        tokens=tokens,
+        share=round(100 * tokens / total) if total else 0,
+        n_before=shared.n_before,
+        break_at=shared.n_messages if shared.n_messages < shared.n_before else None,
+        was=_said_by(_filled(was, bodies)) if was is not None else "",
+        now=_said_by(_filled(now, bodies)) if now is not None else "",
         has_other_tools=None not in tools and tools[0] != tools[1],
     )
+
+
+def _tokens_of(told: Told, shared: Shared, messages: Sequence[Message]) -> tuple[int | None, int | None]:
+    """Return the tokens of what is shared and of all: counted, or of a request that was not read whole as reported."""
+    if told.is_whole:
+        counts = [message_tokens(message) for message in messages]
+        return sum(counts[: shared.n_messages]), sum(counts)
+    total = counted(told.data, "tokens")
+    new = sum(message_tokens(message) for message in messages if message.get("is_new") is True)
+    return (max(0, total - new), total) if total is not None else (None, None)
 
 
 def _said_by(message: Message) -> str:
@@ -284,6 +252,12 @@ def _parts(messages: Sequence[Message], window: range, around: Surroundings) -> 
         )
         for name, meaning, places in bounds
     )
+
+
+def _one_part(messages: Mapping[int, Message], window: range, around: Surroundings, told: Told) -> tuple[Part, ...]:
+    """Return the window of a request that was not read whole: where its turn begins is not known."""
+    shown = tuple(show_message(messages[place], place, around) for place in window if place in messages)
+    return (Part("Messages", "of all its parts", shown, told.n_messages, counted(told.data, "tokens")),)
 
 
 def _start_of_turn(messages: Sequence[Message]) -> int:

@@ -127,6 +127,7 @@ NO_PAGE: Final = {
     "run-delete": "a POST from the run's page",
     "event-data": "a file",
     "request-data": "a file",
+    "request-message": "a file",
     "key-quota": "a POST from the key's page",
     "key-revoke": "a POST from the list of keys",
     "knowledge-tokens": "the count beside a rule",

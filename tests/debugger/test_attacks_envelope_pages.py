@@ -79,7 +79,7 @@ def test_a_request_of_any_shape_has_its_page_and_its_file(
         page = client.get(reverse("request-detail", args=["alpha", "odd", event_id]))
         assert page.status_code == 200
         assert len(page.content) < PAGE_BYTES
-        whole = json.loads(client.get(reverse("request-data", args=["alpha", "odd", event_id])).content)
+        whole = json.loads(client.get(reverse("request-data", args=["alpha", "odd", event_id])).getvalue())
         assert whole["event_id"] == event_id
 
 
@@ -190,7 +190,7 @@ def test_looking_writes_nothing_and_runs_nothing_inline(
         written = [query["sql"] for query in queries if not query["sql"].lstrip().upper().startswith("SELECT")]
         assert written == [], one
         assert "unsafe-inline" not in page.headers["Content-Security-Policy"]
-        markup = page.content.decode()
+        markup = page.getvalue().decode()
         assert re.findall(r"<script(?![^>]*\bsrc=)[^>]*>", markup) == []
         assert re.findall(r"<[^>]+\s(?:on[a-z]+|style)=", markup) == []
 

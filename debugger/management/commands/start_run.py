@@ -52,7 +52,7 @@ class Command(BaseCommand):
         demo, path = options["demo"], options["spec"]
         name, spec = (str(demo), _demo_spec(str(demo))) if demo else _read_spec(Path(str(path)))
         try:
-            spec = with_settings(spec, options["settings_given"])  # type: ignore[call-overload]
+            spec = with_settings(spec, _pairs(options["settings_given"]))
         except SettingError as error:
             raise CommandError(str(error)) from error
         run_id = str(options["run_id"] or spec.get("run_id") or f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
@@ -83,6 +83,10 @@ class Command(BaseCommand):
         self.stdout.write(status)
         if code := EXIT_CODES.get(status, OTHER_END):
             sys.exit(code)
+
+
+def _pairs(given: object) -> list[str]:
+    return [str(pair) for pair in given] if isinstance(given, list) else []
 
 
 def _demo_spec(name: str) -> dict[str, object]:
