@@ -7,7 +7,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALL := $(RUN) -m pip install --disable-pip-version-check --no-input --prefer-binary --progress-bar off -c constraints.txt
 
-.PHONY: up test lint types conformance bench-retrieval install install-dev
+.PHONY: up test lint types conformance bench-retrieval bench-behaviour install install-dev
 .DEFAULT_GOAL := up
 
 up: install
@@ -28,6 +28,9 @@ conformance: install
 
 bench-retrieval: install
 	$(RUN) manage.py evaluate_retrieval --corpus all --store
+
+bench-behaviour: install-dev
+	$(RUN) -m bench.behaviour $(BENCH)
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev

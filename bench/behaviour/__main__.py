@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import platform
+import resource
 import sys
 import tempfile
 import time
@@ -68,6 +69,7 @@ def main() -> int:
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         base_url=world.base_url if world.is_kept else "",
         seconds=time.monotonic() - started,
+        cpu_seconds=_cpu_seconds(),
         load=os.getloadavg()[0],
         any_moment=options.any_moment,
     )
@@ -173,6 +175,12 @@ def _teller(n_runs: int):  # type: ignore[no-untyped-def] # a closure
 
 def _versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def _cpu_seconds() -> float:
+    """Return the processor time of this process and of all it started and waited for: tools, the embedded stack."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def _command() -> str:

@@ -22,7 +22,8 @@ NOISE: Final = 0.05  # p-value over which two arms are not told apart
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """How the rows were made. `base_url` is empty where the runs were thrown away."""
+    """How the rows were made. `base_url` is empty where the runs were thrown away; `cpu_seconds` is what this process
+    and all it started took of the processors, `seconds` what a clock showed."""
 
     agent: str
     agent_note: str
@@ -32,6 +33,7 @@ class About:
     made_at: str
     base_url: str
     seconds: float
+    cpu_seconds: float
     load: float
     any_moment: bool = False
 

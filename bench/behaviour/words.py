@@ -21,6 +21,9 @@ def markdown(doc: Doc) -> str:
 def _head(doc: Doc) -> str:
     versions = "; ".join(f"{name} {value}" for name, value in doc["versions"].items())
     seeds = ", ".join(map(str, doc["seeds"]))
+    took = (
+        f"{doc['seconds']:.0f} s by the clock, {doc['cpu_seconds']:.0f} s of processors, load average {doc['load']:.1f}"
+    )
     return f"""{TITLE}
 
 Made by the command below; nothing in it is written by hand. The same tasks, seeds and agent in each arm; real tools
@@ -34,7 +37,8 @@ the kernel, the hints API, ingest and the fold, and outcomes are read from the r
 | agent | {doc["agent"]} |
 | seeds | {seeds} |
 | versions | {versions} |
-| made | {doc["made_at"]}, {doc["seconds"]:.0f} s in all, load average {doc["load"]:.1f} |"""
+| made | {doc["made_at"]} |
+| it took | {took} |"""
 
 
 def _claim(doc: Doc) -> str:
