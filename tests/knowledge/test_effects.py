@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, chisquare
 from statsmodels.stats.proportion import power_proportions_2indep
 
 from contract import stages
@@ -227,6 +227,8 @@ def test_shares_are_tested_each_by_itself() -> None:
     """Half and one in ten, each kept, are no mismatch together; unknown shares and too few points are not tested."""
     half, tenth = stratum_of("tool.failed", "shell", 1, 0.5), stratum_of("tool.failed", "shell", 1, 0.1)
     assert (share_mismatch(trial((50, 50), (50, 50), half) | trial((80, 100), (10, 10), tenth)) or 0) > 0.9
+    off = trial((50, 50), (35, 35), half) | trial((80, 100), (6, 6), tenth)
+    assert share_mismatch(off) == pytest.approx(chisquare([70, 100, 12, 180], [85, 85, 19.2, 172.8], ddof=1).pvalue)
     assert share_mismatch(trial((50, 50), (1, 1))) is None
     assert share_mismatch(trial((20, 20), (0, 0), tenth)) is None
 
