@@ -1,4 +1,4 @@
-"""Makes a long run whose requests grow as an agent's do: each adds the reply before it, with its call, and the result."""
+"""Makes a long run whose requests grow as an agent's do: each adds the reply before it, its call and the result."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -13,6 +13,7 @@ from django_htmx.http import HTMX_STOP_POLLING, trigger_client_event
 
 from debugger.access import GuardedRun, get_run_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest
+from debugger.queries.conversation import talk_of
 from debugger.queries.drawing import Drawing, read_drawing, read_place, span_of
 from debugger.queries.live import Changes, Cursor, Shown, Window
 from debugger.queries.opening import BuiltRun, open_run
@@ -119,6 +120,7 @@ def _context(opened: BuiltRun | StoredRun, shown: Shown, drawing: Drawing) -> di
         "project": run.project,
         "run_id": run.registry.run_id,
         "header": opened.header(timezone.now()),
+        "talk": talk_of(run),
         "escalation": opened.escalation(),
         "timeline": timeline,
         "window": drawing.window(window, timeline.axis),
