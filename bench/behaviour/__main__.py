@@ -26,7 +26,7 @@ from bench.behaviour.report import About, document
 from bench.behaviour.rows import Row
 from bench.behaviour.running import Made, make_runs
 from bench.behaviour.stack import BenchError, World, embedded_world, running_world
-from bench.behaviour.task import Task
+from bench.behaviour.task import FITTING, Task
 from bench.behaviour.tasks import TASKS
 from bench.behaviour.trying import missing_tools
 from bench.behaviour.words import markdown
@@ -43,7 +43,7 @@ AGENTS: Final = {
     "call. What is "
     "found holds for this model on these tasks.",
 }
-SWEEP_EVERY: Final = 3  # of the tasks of a kind one in so many
+SWEEP_EVERY: Final = 4  # of the tasks of a kind one in so many
 PACKAGES: Final = ("statsmodels", "numpy")
 
 
@@ -143,7 +143,7 @@ def _rows(options: argparse.Namespace, tasks: Sequence[Task], driver: Driver) ->
     runs = planned(tasks, arms, options.seeds, batch=batch, model=options.model)
     if options.sweep:
         budgets = [Budget(tokens, hints) for tokens, hints in SWEPT]
-        some = [task for kind in sorted({task.kind for task in tasks}) for task in _every(tasks, kind)]
+        some = [task for kind in FITTING for task in _every(tasks, kind)]
         runs += planned(some, [ARMS["runtime"]], options.seeds, budgets, batch=batch, model=options.model, part="sweep")
     opened = (
         running_world(options.into, tasks, any_moment=options.any_moment)

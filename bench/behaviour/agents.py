@@ -20,7 +20,7 @@ MOST_CALLS: Final = 4  # of one run: the first, and three chosen ones
 DONE: Final = "The task is done."
 SPAN: Final = re.compile(r"`([^`\n]{4,300})`")
 BLOCK: Final = re.compile(rf"<{re.escape(HINT_TYPE)}[ >].*?</{re.escape(HINT_TYPE)}>", re.DOTALL)
-SAME_AGAIN: Final = 0.5  # how often the scripted agent's habit is what it did before
+SAME_AGAIN: Final = 0.75  # how often the scripted agent's habit is what it did before
 
 
 class Chooser(Protocol):

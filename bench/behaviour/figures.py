@@ -18,7 +18,6 @@ from bench.behaviour.rows import Row
 
 DRAWS: Final = 4_000  # of the bootstrap
 DRAWN_WITH: Final = 20_261_130  # where its throws begin, so that the same rows give the same interval
-LEAST_HARM: Final = 1  # harmful verdicts that flag an item, with none helpful beside them
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +77,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ItemFigures:
-    """What the item of one task did where it was injected. `flag` is what its outcomes say: harmful, helpful, nothing.
+    """What the item of one task did where it was injected. `flag` is what most runs that acted on it say.
 
-    `acted_failed` counts runs that acted on it and whose folder was not as wanted in the end.
+    A run says harmful when the fold says so (the same failure again) or its folder was not as wanted in the end, which
+    `acted_failed` counts; otherwise it says helpful.
     """
 
     task: str
@@ -167,13 +167,11 @@ def item_figures(rows: Iterable[Row]) -> list[ItemFigures]:
 
 def _item(task: str, rows: Sequence[Row]) -> ItemFigures:
     helpful, harmful = sum(row.helpful for row in rows), sum(row.harmful for row in rows)
-    acted_failed = sum(row.used > 0 and not row.success for row in rows)
-    acted_done = sum(row.used > 0 and row.success for row in rows)
-    flag = ""
-    if harmful + acted_failed >= LEAST_HARM and not acted_done:
-        flag = "harmful"
-    elif helpful and acted_done and not acted_failed:
-        flag = "helpful"
+    acted = [row for row in rows if row.used]
+    acted_failed = sum(not row.success for row in acted)
+    n_bad = sum(row.harmful > 0 or not row.success for row in acted)
+    n_good = len(acted) - n_bad
+    flag = "harmful" if n_bad > n_good else "helpful" if n_good > n_bad else ""
     return ItemFigures(
         task=task,
         kind=rows[0].kind,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from bench.behaviour.arms import ARMS, CONTROL
-from bench.behaviour.figures import ArmFigures, arm_figures, by_arm, difference, item_figures, plain
+from bench.behaviour.figures import arm_figures, by_arm, difference, item_figures, plain
 from bench.behaviour.rows import Row
 from bench.behaviour.task import FITTING, KINDS
 
@@ -42,6 +42,7 @@ def document(about: About, rows: Sequence[Row]) -> dict[str, Any]:
     """Return the whole report. The rows of a sweep stand apart from those of the arms."""
     usual = [row for row in rows if row.part == "main"]
     arms = by_arm(usual)
+    ordered = sorted(arms, key=list(ARMS).index)
     compared = [
         asdict(found)
         for arm, against in COMPARED
@@ -53,18 +54,12 @@ def document(about: About, rows: Sequence[Row]) -> dict[str, Any]:
         "kind": "behaviour",
         "format": FORMAT,
         **asdict(about),
-        "arms": [
-            {
-                "id": arm,
-                "title": ARMS[arm].title,
-                "about": ARMS[arm].about,
-                "project": ARMS[arm].project,
-                "on": subset,
-                **asdict(arm_figures(arm, of_subset)),
-            }
-            for arm, of_arm in sorted(arms.items(), key=lambda pair: list(ARMS).index(pair[0]))
+        "arms": [_summary(arm, arms[arm]) for arm in ordered],
+        "figures": [
+            {"id": arm, "on": subset, **asdict(arm_figures(arm, of_subset))}
+            for arm in ordered
             for subset in SUBSETS
-            if (of_subset := [row for row in of_arm if row.kind in SUBSETS[subset]])
+            if (of_subset := [row for row in arms[arm] if row.kind in SUBSETS[subset]])
         ],
         "comparisons": compared,
         "items": [asdict(one) for one in items],
@@ -107,14 +102,48 @@ def sweep(rows: Sequence[Row]) -> list[dict[str, Any]]:
         of_budget = [row for row in swept if row.budget == name]
         figures = arm_figures(RUNTIME, of_budget)
         tokens, hints = _budget(name)
-        dropped = sum(row.n_budget_dropped for row in of_budget)
-        lines.append({**asdict(figures), "budget_tokens": tokens, "budget_hints": hints, "dropped": dropped})
+        lines.append(
+            {
+                "tokens": tokens,
+                "hints": hints,
+                "n": figures.n,
+                "success": figures.success.rate,
+                "tokens_per_resolved": figures.tokens_per_resolved,
+                "with_activation": figures.active_share.rate,
+                "with_hint": figures.injected_share.rate,
+                "budget_use": figures.budget_use,
+                "dropped": sum(row.n_budget_dropped for row in of_budget),
+                "latency_ms": {"p50": figures.latency_p50, "p95": figures.latency_p95},
+                "wait_ms": {"p50": figures.wait_p50, "p95": figures.wait_p95},
+            }
+        )
     return lines
 
 
 def is_same(one: Iterable[Row], other: Iterable[Row]) -> bool:
     """Return whether two benchmarks had the same results, times aside."""
     return [row.outcome() for row in one] == [row.outcome() for row in other]
+
+
+def _summary(arm: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return what a page lists of an arm, over all tasks; counts and tokens are sums."""
+    figures, told = arm_figures(arm, rows), ARMS[arm]
+    return {
+        "id": arm,
+        "title": told.title,
+        "about": told.about,
+        "project": told.project,
+        "n": len(rows),
+        "success": {"n": figures.success.count, **{k: getattr(figures.success, k) for k in ("rate", "low", "high")}},
+        "failed_repeats": sum(row.failed_repeats for row in rows),
+        "useless_repeats": sum(row.useless_repeats for row in rows),
+        "tokens": sum(row.tokens for row in rows),
+        "latency_ms": {"p50": figures.latency_p50, "p95": figures.latency_p95},
+        "used_share": figures.used_share.rate,
+        "helpful": figures.helpful,
+        "harmful": figures.harmful,
+        "false_injections": sum(row.foreign for row in rows if arm != PLACEBO),
+    }
 
 
 def _budget(name: str) -> tuple[int, int]:
@@ -124,6 +153,3 @@ def _budget(name: str) -> tuple[int, int]:
 
 def _check(id_: str, says: str, value: float, wanted: str, met: bool) -> dict[str, Any]:
     return {"id": id_, "says": says, "value": value, "wanted": wanted, "met": met}
-
-
-__all__ = ["About", "ArmFigures", "checks", "document", "is_same", "sweep"]

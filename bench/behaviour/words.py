@@ -64,9 +64,9 @@ def _tasks(doc: Doc) -> str:
 
 
 def _success(doc: Doc) -> str:
-    arms = list(dict.fromkeys(arm["id"] for arm in doc["arms"]))
-    figures = {(arm["id"], arm["on"]): arm for arm in doc["arms"]}
-    titles = {arm["id"]: f"{arm['title']}" for arm in doc["arms"]}
+    titles = {arm["id"]: arm["title"] for arm in doc["arms"]}
+    arms = list(titles)
+    figures = {(one["id"], one["on"]): one for one in doc["figures"]}
     lines = ["## Success", "", "Share of runs whose folder is as wanted, with Wilson's interval of 95%.", ""]
     lines += [f"| tasks | {' | '.join(titles[arm] for arm in arms)} |", f"|---{'|---' * len(arms)}|"]
     for subset in (*SHOWN_ON, "all"):
@@ -98,9 +98,10 @@ def _differences(doc: Doc) -> str:
 
 
 def _conduct(doc: Doc) -> str:
+    titles = {arm["id"]: arm["title"] for arm in doc["arms"]}
     rows = [
         (
-            arm["title"],
+            titles[arm["id"]],
             arm["on"],
             f"{arm['failed_repeats']:.2f}",
             f"{arm['useless_repeats']:.2f}",
@@ -109,7 +110,7 @@ def _conduct(doc: Doc) -> str:
             f"{arm['helpful']} / {arm['harmful']} / {arm['neutral']}",
             _rate(arm["foreign"]),
         )
-        for arm in doc["arms"]
+        for arm in doc["figures"]
         if arm["on"] in ("fitting", "none", "wrong")
     ]
     head = (
@@ -140,9 +141,10 @@ def _conduct(doc: Doc) -> str:
 
 
 def _cost(doc: Doc) -> str:
+    titles = {arm["id"]: arm["title"] for arm in doc["arms"]}
     rows = [
         (
-            arm["title"],
+            titles[arm["id"]],
             f"{arm['tokens']:.0f}",
             _number(arm["tokens_per_resolved"]),
             _number(arm["tokens_per_success"]),
@@ -152,7 +154,7 @@ def _cost(doc: Doc) -> str:
             _percent(arm["budget_use"]),
             str(arm["unanswered"]),
         )
-        for arm in doc["arms"]
+        for arm in doc["figures"]
         if arm["on"] == "all"
     ]
     head = (
@@ -203,14 +205,14 @@ def _sweep(doc: Doc) -> str:
         return ""
     rows = [
         (
-            line["budget_tokens"],
-            line["budget_hints"],
+            line["tokens"],
+            line["hints"],
             line["n"],
-            _rate(line["success"]),
-            _rate(line["injected_share"]),
+            _percent(line["success"]),
+            _percent(line["with_hint"]),
             line["dropped"],
             _number(line["tokens_per_resolved"]),
-            f"{_number(line['wait_p50'])} / {_number(line['wait_p95'])}",
+            f"{_number(line['wait_ms']['p50'])} / {_number(line['wait_ms']['p95'])}",
             _percent(line["budget_use"]),
         )
         for line in doc["sweep"]
@@ -230,7 +232,8 @@ def _sweep(doc: Doc) -> str:
         [
             "## Budgets",
             "",
-            "The runtime arm with other budgets, on every third task of each kind. A run has four times the tokens.",
+            "The runtime arm with other budgets, on every fourth of the tasks with a fitting item. A run has "
+            "four times the tokens.",
             "",
         ]
         + _table(head, rows)
@@ -238,6 +241,8 @@ def _sweep(doc: Doc) -> str:
 
 
 def _how(doc: Doc) -> str:
+    if doc["agent"] != "scripted":
+        return "How tasks, agents and arms are added: [behaviour.md](behaviour.md)."
     return """## How a task is added
 
 1. An entry in the module of its tool in `bench/behaviour/tasks/`, or a new module named in `__init__.py` there.

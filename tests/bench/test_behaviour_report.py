@@ -9,6 +9,7 @@ from bench.behaviour.figures import arm_figures, difference, item_figures, rate
 from bench.behaviour.report import About, checks, document, is_same
 from bench.behaviour.rows import Row
 from bench.behaviour.words import markdown
+from debugger.queries.behaviour_reports import lay_out
 
 ABOUT = About(
     "scripted", "It proves that.", "python -m bench.behaviour", (1,), {"python": "3"}, "2026", "", 1.0, 2.0, 0.5
@@ -101,10 +102,12 @@ def test_an_item_that_is_acted_on_in_vain_is_flagged() -> None:
         row("idle", "runtime", False, own_injected=True, neutral=1),
         row("mixed", "runtime", False, own_injected=True, used=1, harmful=1),
         row("mixed", "runtime", True, own_injected=True, used=1, helpful=1, seed=2),
+        row("luck", "runtime", True, own_injected=True, used=1, harmful=1),
         row("other", "runtime", False, foreign=1, used=1, harmful=1),
     ]
     assert {item.task: item.flag for item in item_figures(rows)} == {
         "bad": "harmful",
+        "luck": "harmful",
         "good": "helpful",
         "idle": "",
         "mixed": "",
@@ -132,7 +135,7 @@ def test_a_document_has_every_row_and_its_page_can_be_read() -> None:
     told = document(ABOUT, [*rows, *swept])
     assert json.loads(json.dumps(told)) == told
     assert [run["run_id"] for run in told["runs"]] == [one.run_id for one in rows]
-    assert [(line["budget_tokens"], line["budget_hints"]) for line in told["sweep"]] == [(100, 1), (100, 2), (800, 1)]
+    assert [(line["tokens"], line["hints"]) for line in told["sweep"]] == [(100, 1), (100, 2), (800, 1)]
     page = markdown(told)
     assert "It proves that." in page
     assert "None" not in page
@@ -150,3 +153,18 @@ def test_the_same_results_are_the_same_whatever_they_took() -> None:
     one = row("a", "runtime", True, latencies_ms=(1.0,))
     assert is_same([one], [replace(one, latencies_ms=(2.0,), waits_ms=(3.0,), run_id="other")])
     assert not is_same([one], [replace(one, tokens=1)])
+
+
+def test_the_page_of_experiments_can_read_the_document() -> None:
+    """What the debugger lists of an arm, a comparison, a budget and a run is there and of its form."""
+    rows = [*pairs({(True, False): 2, (False, True): 1}), row("n", "runtime", False, kind="none", foreign=1)]
+    swept = [replace(rows[0], part="sweep", budget="100x2", n_activations=1)]
+    report = lay_out(
+        "behaviour-scripted-1", document(replace(ABOUT, made_at="2026-11-30T03:00:00+00:00"), rows + swept)
+    )
+    control, runtime = report.arms
+    assert (control.id, control.success.n_solved, control.success.n) == ("priming", 1, 3)
+    assert (runtime.success.n_solved, runtime.numbers["false_injections"]) == (2, 1)
+    assert (report.comparisons[0].n_won, report.comparisons[0].n_lost) == (2, 1)
+    assert [(point.tokens, point.hints, point.numbers["with_activation"]) for point in report.sweep] == [(100, 2, 1)]
+    assert len(report.runs) == len(rows)
