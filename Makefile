@@ -5,9 +5,11 @@
 
 VENV := .venv
 RUN := $(VENV)/bin/python
-INSTALL := $(RUN) -m pip install --disable-pip-version-check --no-input --prefer-binary --progress-bar off -c constraints.txt
+OPTIONS := --disable-pip-version-check --no-input --prefer-binary --progress-bar off
+INSTALL := $(RUN) -m pip install $(OPTIONS) -c constraints.txt
+MODEL_VENV := var/behaviour-venv
 
-.PHONY: up test lint types conformance bench-retrieval bench-behaviour install install-dev
+.PHONY: up test lint types conformance bench-retrieval bench-behaviour bench-behaviour-model install install-dev
 .DEFAULT_GOAL := up
 
 up: install
@@ -32,6 +34,11 @@ bench-retrieval: install
 bench-behaviour: install-dev
 	$(RUN) -m bench.behaviour $(BENCH)
 
+# A small language model as the agent, in an environment of its own: what runs it is built from source, some minutes once.
+bench-behaviour-model: $(MODEL_VENV)/.installed
+	$(MODEL_VENV)/bin/python -m bench.choice --doc docs/choice-model.md
+	$(MODEL_VENV)/bin/python -m bench.behaviour --agent choice_model --arms priming,runtime,placebo --doc docs/behaviour-model.md $(BENCH)
+
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
 
@@ -47,3 +54,10 @@ $(VENV)/.installed-dev: requirements-dev.txt requirements.txt constraints.txt | 
 	@echo "installing the packages of requirements-dev.txt"
 	@$(INSTALL) -r requirements-dev.txt
 	@touch $(VENV)/.installed $@
+
+$(MODEL_VENV)/.installed: requirements-behaviour.txt requirements-dev.txt requirements.txt constraints.txt
+	@sh .ci/make-venv "$(PYTHON)" $(MODEL_VENV)
+	@echo "installing the packages of requirements-dev.txt and requirements-behaviour.txt; llama.cpp is built from source"
+	@$(MODEL_VENV)/bin/python -m pip install $(OPTIONS) -c constraints.txt -r requirements-dev.txt
+	@CMAKE_ARGS="-DLLAVA_BUILD=OFF" $(MODEL_VENV)/bin/python -m pip install $(OPTIONS) --no-deps -r requirements-behaviour.txt
+	@touch $@

@@ -11,7 +11,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class ChoiceCase:
-    """One situation. `commands` hold the failed one first, the right one at the place `right`, and plausible others."""
+    """One situation. `commands` hold the failed one first, the right one at the place `right`, and plausible others;
+    the wrong hint speaks for the one at the place `decoyed`."""
 
     name: str
     task: str
@@ -22,6 +23,7 @@ class ChoiceCase:
     hint: str
     placebo: str
     decoy: str
+    decoyed: int
 
 
 CASES: Final = (
@@ -41,6 +43,7 @@ CASES: Final = (
         "Changes enter through the intake branches: run `git push origin HEAD:intake/parser`.",
         "The nightly report is written by `python tools/nightly.py --since yesterday`, before six.",
         "Changes enter through the staging branches: run `git push origin HEAD:staging/parser`.",
+        3,
     ),
     ChoiceCase(
         "database-port",
@@ -58,6 +61,7 @@ CASES: Final = (
         "The shop's database listens on port 7741 on this machine.",
         "The shop's picture archive is packed once a week by cron.",
         "The shop's database listens on port 6432 on this machine.",
+        2,
     ),
     ChoiceCase(
         "missing-column",
@@ -75,6 +79,7 @@ CASES: Final = (
         "A customer is active when its tier is over 0: `where tier > 0`.",
         "Invoices are numbered by year: the first of 2031 is 31-0001.",
         "A customer is active when it is not deleted: `where deleted = 0`.",
+        3,
     ),
     ChoiceCase(
         "archive-password",
@@ -92,6 +97,7 @@ CASES: Final = (
         "Archives of monthly reports are packed with the word heron.",
         "Meeting rooms on the second floor are named after rivers.",
         "Archives of monthly reports are packed with the word kestrel.",
+        3,
     ),
     ChoiceCase(
         "lint-config",
@@ -109,6 +115,7 @@ CASES: Final = (
         "The settings that ruff reads are in `tools/strict.toml`; `ruff.toml` is for a fork of it.",
         "The clock of the test bench runs on UTC; its offset is kept in `bench/offset.txt`.",
         "The settings that ruff reads are in `tools/plain.toml`; `ruff.toml` is for a fork of it.",
+        2,
     ),
     ChoiceCase(
         "tar-layout",
@@ -126,6 +133,7 @@ CASES: Final = (
         "Backups keep every folder below `export/v2`.",
         "Printers are served by the host `inkwell`.",
         "Backups keep every folder below `home`.",
+        4,
     ),
     ChoiceCase(
         "build-target",
@@ -143,6 +151,7 @@ CASES: Final = (
         "The firmware of a lamp is built by the target `lamp-rom`.",
         "The lamp's manual is kept in seven languages by the press.",
         "The firmware of a lamp is built by the target `image`.",
+        2,
     ),
     ChoiceCase(
         "test-marker",
@@ -160,6 +169,7 @@ CASES: Final = (
         "Tests that take under a second carry the marker `pebble`.",
         "Screens of the kiosk are cleaned every second Thursday.",
         "Tests that take under a second carry the marker `smoke`.",
+        3,
     ),
     ChoiceCase(
         "queue-name",
@@ -177,6 +187,7 @@ CASES: Final = (
         "Letters that wait to be sent lie in the queue drain-7.",
         "Stamps of the old series are valid until next autumn.",
         "Letters that wait to be sent lie in the queue pending.",
+        2,
     ),
     ChoiceCase(
         "date-format",
@@ -194,6 +205,7 @@ CASES: Final = (
         "The river gauge writes the year first: `--dates ymd`.",
         "The lock keeper's house is let from May to August.",
         "The river gauge writes the month first: `--dates mdy`.",
+        2,
     ),
     ChoiceCase(
         "container-tag",
@@ -211,6 +223,7 @@ CASES: Final = (
         "Images of the shop are tagged by colour: the current one is amber-4.",
         "Desks of the office are booked by colour: the quiet ones are at the window.",
         "Images of the shop are tagged by name: the current one is stable.",
+        1,
     ),
     ChoiceCase(
         "licence-server",
@@ -228,6 +241,7 @@ CASES: Final = (
         "On the machines of the faculty bridgesim runs with the licence `campus`.",
         "On the roof of the faculty the weather mast is read each full hour.",
         "On the machines of the faculty bridgesim runs with the licence `node`.",
+        2,
     ),
     ChoiceCase(
         "unicode-name",
@@ -245,6 +259,7 @@ CASES: Final = (
         "Отчёты по месяцам лежат в папке «архив»: `архив/март.txt`.",
         "Ключ от серверной лежит у вахтёра, выдают его по списку.",
         "Отчёты по месяцам лежат в папке месяца: `март/отчёт.txt`.",
+        2,
     ),
     ChoiceCase(
         "lock-holder",
@@ -262,6 +277,7 @@ CASES: Final = (
         "Migrations of billing are applied in the name of the ledger: `billing migrate --as ledger`.",
         "Deliveries to the canteen are signed for in the name of the kitchen, at the back door.",
         "A lock of billing that is left over is taken away: `billing unlock`.",
+        4,
     ),
     ChoiceCase(
         "negated",
@@ -279,5 +295,6 @@ CASES: Final = (
         "Never deploy the gate with `--stage blue`; its stage is `green`.",
         "Never open the gate's cabinet by hand; its key is with Security.",
         "Never deploy the gate with `--stage green`; its stage is `canary`.",
+        3,
     ),
 )
