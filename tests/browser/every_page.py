@@ -105,6 +105,10 @@ VIEWS: Final[dict[str, list[View]]] = {
         View("knowledge-long-item", f"/alpha/knowledge/items/{LONG}/", click="details.move summary"),
     ],
     "knowledge-revise": [View("knowledge-revise", f"/alpha/knowledge/items/{LONG}/revise/")],
+    "effects": [View("effects", "/alpha/effects/"), View("effects-none", "/beta/effects/")],
+    "effect-items": [View("effect-items", "/alpha/effects/items/"), View("effect-items-none", "/beta/effects/items/")],
+    "experiments": [View("experiments", "/alpha/experiments/")],
+    "behaviour-report": [View("behaviour-unknown", "/alpha/experiments/no-such-report/", 404)],
     "escalation-list": [View("escalations", "/alpha/escalations/"), View("escalations-none", "/beta/escalations/")],
     "escalation": [
         View("escalation", "/alpha/escalations/asked/"),
@@ -134,6 +138,7 @@ NO_PAGE: Final = {
     "knowledge-starter": "a POST from the empty list",
     "knowledge-export": "a file",
     "knowledge-change": "a POST from the item's page",
+    "effect-suspend": "a POST from the items' effects",
     "project-retention": "a POST from the settings",
     "project-redaction": "a POST from the settings",
     "project-delete": "a POST from the settings",
