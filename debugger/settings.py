@@ -190,6 +190,7 @@ INGEST_MAX_NESTING = env_int("INGEST_MAX_NESTING", 64, 1)  # levels of one event
 INGEST_MAX_KEY_BYTES = env_int("INGEST_MAX_KEY_BYTES", 512, 1)  # bytes of one key in data
 INGEST_EVENTS_PER_MINUTE = env_int("INGEST_EVENTS_PER_MINUTE", 3_000_000)  # events of one key in a minute; 0: no quota
 INGEST_REJECTS_PER_HOUR = env_int("INGEST_REJECTS_PER_HOUR", 5_000, 1)  # rejects listed of one key in an hour
+EXPORT_ROWS = env_int("EXPORT_ROWS", 10_000, 1)  # rows of a table that one file has
 READ_MAX_PAGE_BYTES = env_int("READ_MAX_PAGE_BYTES", 8 * 1024 * 1024, 1)  # bytes of event data in one answer
 INGEST_FOLD_TASK = env_str("INGEST_FOLD_TASK", "knowledge.fold_runs")  # Celery task queued when runs got events
 INGEST_TOTALS = env_str("INGEST_TOTALS", "knowledge.totals.add_to_totals")  # keeps the counts of runs that go

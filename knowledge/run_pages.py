@@ -35,10 +35,14 @@ Key = tuple[datetime, str]  # when a run was first received, and its id
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """Rows of one page, newest first, and the cursor of the next one (None at the end)."""
+    """Rows of one page, newest first, and the cursor of the next one (None at the end).
+
+    `n_found` is how many runs are meant from the page's first one on, where that became known on the way.
+    """
 
     rows: tuple[Run, ...]
     next: str | None
+    n_found: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +71,20 @@ def page_of(project_id: int, wanted: RunFilter, cursor: str, limit: int, *more: 
     """
     after = read_cursor(cursor) if cursor else None
     if not wanted.is_of_chain and not more:
-        rows = _plain(project_id, wanted, after, limit + 1)
+        rows, n_found = _plain(project_id, wanted, after, limit + 1), None
     else:
-        rows = read_runs(project_id, _keys(project_id, wanted, after, limit + 1, more))
-    return RunPage(rows[:limit], run_cursor(rows[limit - 1]) if len(rows) > limit else None)
+        keys, n_found = _keys(project_id, wanted, after, limit + 1, more)
+        rows = read_runs(project_id, keys)
+    if len(rows) <= limit:
+        return RunPage(rows, None, len(rows))
+    return RunPage(rows[:limit], run_cursor(rows[limit - 1]), n_found)
 
 
 def count_runs(project_id: int, wanted: RunFilter, most: int, *more: Clause) -> int | None:
-    """Return how many runs are meant, None when they are more than `most`; one query."""
+    """Return how many runs are meant, None when they are more than `most`; one query.
+
+    Meant for words of which the newest runs have filled a page: the order lets the plan begin with those.
+    """
     between = _between("listed", wanted, None)
     values: list[Any] = []
     if not wanted.is_of_chain and not more:
@@ -84,7 +94,8 @@ def count_runs(project_id: int, wanted: RunFilter, most: int, *more: Clause) -> 
         source = "knowledge_runsummary"
         must = [*_found(project_id, wanted), *between, *more]
         others, values = _others(project_id, wanted, None, most + 1, more)
-    counted = f"(SELECT first_received_at, run_id FROM {source} listed WHERE {_all(must)} LIMIT %s) {others}"
+    counted = f"""(SELECT first_received_at, run_id FROM {source} listed WHERE {_all(must)}
+        ORDER BY first_received_at DESC, run_id DESC LIMIT %s) {others}"""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT count(*) FROM ({counted}) counted", [*_values(must), most + 1, *values])
         number = int(cursor.fetchone()[0])
@@ -106,11 +117,14 @@ def _plain(project_id: int, wanted: RunFilter, after: Key | None, limit: int) ->
     return tuple(runs.extra(where=[one.sql for one in must], params=_values(must))[:limit])
 
 
-def _keys(project_id: int, wanted: RunFilter, after: Key | None, limit: int, more: Sequence[Clause]) -> list[Key]:
+def _keys(
+    project_id: int, wanted: RunFilter, after: Key | None, limit: int, more: Sequence[Clause]
+) -> tuple[list[Key], int | None]:
+    """Return the keys of a page, and how many there are where they were all found."""
     keys, n_seen = _newest(project_id, wanted, after, limit, more)
     if len(keys) < limit and n_seen == LOOKED_AT:
-        keys = _indexed(project_id, wanted, after, limit, more)
-    return keys
+        return _indexed(project_id, wanted, after, limit, more)
+    return keys, None
 
 
 def _newest(
@@ -135,18 +149,25 @@ def _newest(
     return [(moment, run_id) for moment, run_id, _ in rows if run_id is not None], rows[0][2]
 
 
-def _indexed(project_id: int, wanted: RunFilter, after: Key | None, limit: int, more: Sequence[Clause]) -> list[Key]:
-    """Return the runs that are meant, found by the indexes. Materialized, or the order would be followed instead."""
+def _indexed(
+    project_id: int, wanted: RunFilter, after: Key | None, limit: int, more: Sequence[Clause]
+) -> tuple[list[Key], int]:
+    """Return the runs that are meant and their number, found by the indexes.
+
+    Materialized, or the plan would follow the order instead.
+    """
     must = [*_found(project_id, wanted), *_between("listed", wanted, after), *more]
     others, values = _others(project_id, wanted, after, limit, more)
     sql = f"""SELECT * FROM (
         WITH found AS MATERIALIZED (
             SELECT first_received_at, run_id FROM knowledge_runsummary listed WHERE {_all(must)} {others}
-        ) SELECT first_received_at, run_id FROM found ORDER BY first_received_at DESC, run_id DESC LIMIT %s
+        ) SELECT first_received_at, run_id, (SELECT count(*) FROM found)
+        FROM found ORDER BY first_received_at DESC, run_id DESC LIMIT %s
     ) told"""
     with connection.cursor() as cursor:
         cursor.execute(sql, [*_values(must), *values, limit])
-        return [(moment, run_id) for moment, run_id in cursor.fetchall()]
+        rows = cursor.fetchall()
+    return [(moment, run_id) for moment, run_id, _ in rows], rows[0][2] if rows else 0
 
 
 def _meant(project_id: int, wanted: RunFilter) -> list[Clause]:

@@ -104,8 +104,8 @@ def list_escalations(project_id: int, show: str, cursor: str = "") -> Escalation
     """
     wanted, more = RunFilter(status=ESCALATED), MORE[show]
     page = page_of(project_id, wanted, cursor, PAGE, *more)
-    is_whole = not cursor and page.next is None
-    n_matching = len(page.rows) if is_whole else count_runs(project_id, wanted, COUNTED, *more)
+    n_found = None if cursor else page.n_found
+    n_matching = count_runs(project_id, wanted, COUNTED, *more) if n_found is None else n_found
     return EscalationList(lines_of(project_id, page.rows), page.next, n_matching)
 
 

@@ -109,6 +109,15 @@ def read_filter(params: Mapping[str, str]) -> ListFilter:
 
 def list_items(project_id: int, wanted: ListFilter, cursor: str = "") -> ItemList:
     """Return one page of the items that `wanted` asks for. Raises IngestError for a cursor that is none of ours."""
+    lines, following = read_items(project_id, wanted, cursor, PAGE)
+    if not cursor and following is None:
+        return ItemList(lines, None, len(lines))
+    n_matching = filter_items(project_id, wanted.items, timezone.now()).order_by()[: COUNTED + 1].count()
+    return ItemList(lines, following, n_matching if n_matching <= COUNTED else None)
+
+
+def read_items(project_id: int, wanted: ListFilter, cursor: str, size: int) -> tuple[tuple[ItemLine, ...], str | None]:
+    """Return `size` of the items that `wanted` asks for after `cursor`, and the cursor of the next ones."""
     items = filter_items(project_id, wanted.items, timezone.now())
     _, column, is_falling = SORTS[wanted.sort]
     if column in COUNTS:
@@ -116,13 +125,12 @@ def list_items(project_id: int, wanted: ListFilter, cursor: str = "") -> ItemLis
     ordered = items.order_by(F(column).desc() if is_falling else column, "knowledge_id")
     if cursor:
         ordered = ordered.filter(_after(column, is_falling, *_read_cursor(cursor, wanted.sort)))
-    rows = list(ordered[: PAGE + 1])
-    more = len(rows) > PAGE
-    following = (
-        _make_cursor(wanted.sort, getattr(rows[PAGE - 1], column), rows[PAGE - 1].knowledge_id) if more else None
-    )
-    n_matching = len(rows) if not cursor and not more else items.order_by()[: COUNTED + 1].count()
-    return ItemList(_lines(project_id, rows[:PAGE]), following, n_matching if n_matching <= COUNTED else None)
+    rows = list(ordered[: size + 1])
+    lines = _lines(project_id, rows[:size])
+    if len(rows) <= size:
+        return lines, None
+    last = rows[size - 1]
+    return lines, _make_cursor(wanted.sort, getattr(last, column), last.knowledge_id)
 
 
 def has_items(project_id: int) -> bool:

@@ -22,7 +22,7 @@ from knowledge.run_pages import Clause, count_runs, page_of, triggers_of
 
 PAGE: Final = 50  # runs on a page
 COUNTED: Final = 10_000  # runs counted exactly; beyond it the page says "more than"
-COUNTED_BY_ROW: Final = 1_000  # of those that are looked at one by one to tell whether they are meant
+COUNTED_FILTERED: Final = 1_000  # of those that a filter is about
 WITHIN: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 TASK_SHOWN: Final = 160
 OLDEST: Final = timedelta(days=366)  # a run in progress that says it began earlier has a wrong clock
@@ -75,7 +75,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RunList:
-    """One page of runs. `n_matching` is None beyond `counted`."""
+    """One page of runs. `n_matching` is None beyond `counted`, which is 0 on pages behind the first."""
 
     lines: tuple[RunLine, ...]
     next: str | None
@@ -137,10 +137,11 @@ def list_runs(project_id: int, asked: Asked, cursor: str = "") -> RunList:
     """
     wanted, more = asked.runs, asked.more(project_id)
     page = page_of(project_id, wanted, cursor, PAGE, *more)
-    counted = COUNTED_BY_ROW if wanted.text or wanted.needs_chain or more else COUNTED
-    is_whole = not cursor and page.next is None
-    n_matching = len(page.rows) if is_whole else count_runs(project_id, wanted, counted, *more)
-    return RunList(run_lines(project_id, page.rows), page.next, n_matching, counted)
+    counted = COUNTED_FILTERED if wanted.is_of_chain or more else COUNTED
+    n_matching = None
+    if not cursor:
+        n_matching = count_runs(project_id, wanted, counted, *more) if page.n_found is None else page.n_found
+    return RunList(run_lines(project_id, page.rows), page.next, n_matching, 0 if cursor else counted)
 
 
 def run_lines(project_id: int, runs: Sequence[Run]) -> tuple[RunLine, ...]:

@@ -1,7 +1,7 @@
 """Two runs side by side, and the choice of a second run; all of it is in the address. (Seed 001 §14.)"""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 
 from contract.events import ID_LIMIT
 from debugger.access import Gone, get_project_for, get_run_for, gone_run_for, person_only
+from debugger.exports import as_file
 from debugger.htmx import HtmxHttpRequest
 from debugger.queries.compare import SAME, VERDICTS, TurnPairs, align, counts_of, first_difference
 from debugger.queries.compare_choices import choices_for
@@ -20,6 +21,7 @@ from debugger.queries.compare_hints import SHOWN, hint_lines, situation_lines
 from debugger.queries.compare_loading import Read, read_run, told_rows
 from debugger.queries.compare_rows import READ
 from debugger.queries.compare_words import notices_of, where_first
+from debugger.queries.export_tables import asked_of, compared_table
 
 TURNS: Final = 20  # turns of a window
 LINES: Final = 100  # lines of a turn that are shown
@@ -60,6 +62,20 @@ def run_compare(request: HtmxHttpRequest, project: str) -> HttpResponse:
     context |= _compared(a.read, b.read)
     context |= _window(request, context["turns"])
     return render(request, "compare.html", context)
+
+
+@person_only
+@require_GET
+def run_compare_file(request: HtmxHttpRequest, project: str) -> HttpResponse:
+    """The rows of the comparison as a file, with the page's filter. Raises Http404 when a run it names is not there."""
+    found = get_project_for(request.user, project)
+    a, b = (_side(request.user, project, name.upper(), request.GET.get(name, "")) for name in ("a", "b"))
+    if a.read is None or b.read is None:
+        raise Http404("no such run")
+    turns = align(*told_rows(a.read, b.read))
+    is_different = request.GET.get("show") == "different"
+    table = compared_table(found, turns, asked_of(request.GET.dict()), different=is_different)
+    return cast(HttpResponse, as_file(table, request.GET.get("form", "csv")))  # headers are set on both alike
 
 
 def _side(user: User | AnonymousUser, project: str, letter: str, raw: str) -> Side:
@@ -122,6 +138,7 @@ def _window(request: HtmxHttpRequest, turns: tuple[TurnPairs, ...]) -> dict[str,
         "filters": [(label, urlencode(ids | ({"show": word} if word != "all" else {})), word == show)
                     for word, label in FILTERS.items()],
         "show": show,
+        "asked": urlencode(kept),
         "swapped": urlencode({"a": ids["b"], "b": ids["a"]}),
         "first": where_first(turns) if first else None,
         "first_address": _address_of(ids, first[0], turns[first[0]].key) if first else "",

@@ -56,7 +56,7 @@ def keys(request: HtmxHttpRequest, project: str) -> HttpResponse:
 @person_only
 @require_POST
 def revoke(request: HtmxHttpRequest, project: str, key_id: int) -> HttpResponse:
-    key = _key_of(get_project_for(request.user, project), key_id)
+    key = key_of(get_project_for(request.user, project), key_id)
     if not may_act(request.user, key.project):
         return _refused(request, key.project)
     revoke_key(key)
@@ -73,14 +73,14 @@ class QuotaForm(forms.Form):
 @require_GET
 def key_deliveries(request: HtmxHttpRequest, project: str, key_id: int) -> HttpResponse:
     """Show what became of what a key sent, so that a sender whose SDK only logs the answers finds out."""
-    key = _key_of(get_project_for(request.user, project), key_id)
+    key = key_of(get_project_for(request.user, project), key_id)
     return render(request, "deliveries.html", _deliveries(request, key, QuotaForm()))
 
 
 @person_only
 @require_POST
 def set_quota(request: HtmxHttpRequest, project: str, key_id: int) -> HttpResponse:
-    key = _key_of(get_project_for(request.user, project), key_id)
+    key = key_of(get_project_for(request.user, project), key_id)
     if not may_act(request.user, key.project):
         return _refused(request, key.project)
     form = QuotaForm(request.POST)
@@ -107,7 +107,7 @@ def _deliveries(request: HtmxHttpRequest, key: ApiKey, form: QuotaForm) -> dict[
     }
 
 
-def _key_of(project: Project, key_id: int) -> ApiKey:
+def key_of(project: Project, key_id: int) -> ApiKey:
     """Return a key of the project. Raises Http404, also for another project's."""
     key = ApiKey.objects.select_related("project").filter(project=project, pk=min(key_id, INT64_MAX)).first()
     if key is None:

@@ -14,6 +14,7 @@ from debugger.access import get_project_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest, wants_fragment
 from debugger.queries.runs import (
     PAGE_PARAMETERS,
+    WAITING,
     WITHIN,
     choices,
     has_runs,
@@ -25,7 +26,21 @@ from debugger.queries.runs import (
 from ingest.errors import IngestError
 from ingest.models import Project
 
-TEXT_FILTERS: Final = {"tool": "tool", "mcp_server": "MCP server", "knowledge_id": "knowledge id", "agent": "agent"}
+TEXT_FILTERS: Final = {
+    "tool": "tool",
+    "mcp_server": "MCP server",
+    "knowledge_id": "knowledge id",
+    "agent": "agent",
+    "conversation": "conversation",
+}
+# Those that reports link with: there is a field for one that the address has, so that the form keeps it.
+LINKED_FILTERS: Final = {
+    "arm": "arm of a holdout",
+    "experiment": "experiment",
+    "version": "version of FindHints",
+    "since": "first received at or after",
+    "until": "first received before",
+}
 WITHIN_WORDS: Final = {"hour": "last hour", "day": "last 24 hours", "week": "last 7 days"}
 INJECTION_WORDS: Final = {"true": "with injected hints", "false": "without injected hints"}
 NOTHING_NEW: Final = 204
@@ -106,10 +121,16 @@ def _form(project: Project, params: dict[str, str]) -> dict[str, Any]:
     return {
         "selects": {
             "status": ("any status", choices("status", stages.RUN_STATUSES, params)),
+            "waiting": ("waiting or not", choices("waiting", WAITING, params)),
             "trigger": ("any trigger", choices("trigger", triggers, params)),
             "drop_reason": ("any drop reason", choices("drop_reason", stages.DROP_REASONS, params)),
+            "outcome": ("any outcome of a hint", choices("outcome", stages.OUTCOMES, params)),
             "has_injection": ("any injection", choices("has_injection", INJECTION_WORDS, injection)),
             "within": ("any time", choices("within", {word: WITHIN_WORDS[word] for word in WITHIN}, params)),
         },
-        "texts": {name: (label, params.get(name, "")) for name, label in TEXT_FILTERS.items()},
+        "texts": {name: (label, params.get(name, "")) for name, label in _texts(params).items()},
     }
+
+
+def _texts(params: dict[str, str]) -> dict[str, str]:
+    return TEXT_FILTERS | {name: label for name, label in LINKED_FILTERS.items() if params.get(name)}

@@ -50,6 +50,13 @@ USING hnsw ((binary_quantize(vector::halfvec(384))::bit(384)) bit_hamming_ops) W
 """
 
 
+# Lists read many rows of summaries in a row: the grams, most of what a row holds, are kept beside them.
+NARROW = """
+ALTER TABLE knowledge_runsummary ALTER task_grams SET STORAGE EXTERNAL;
+ALTER TABLE knowledge_runsummary SET (toast_tuple_target = 1024);
+"""
+
+
 class Migration(migrations.Migration):
     initial = True
 
@@ -1072,5 +1079,6 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.RunSQL(NEAREST, "DROP INDEX knowledge_itemembedding_nearest"),
+        migrations.RunSQL(NARROW, migrations.RunSQL.noop),
         migrations.RunSQL(KEEP, LET_GO),
     ]
