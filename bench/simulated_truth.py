@@ -16,7 +16,7 @@ from bench.simulated_runs import WORLDS, World, add_run, runs_of, strata_of
 from knowledge.effects.counts import Arms, Stratum
 from knowledge.effects.estimates import Effect, Outcome, by_stratum, pooled
 from knowledge.effects.items import judge_items
-from knowledge.effects.power import POWER, needed
+from knowledge.effects.power import POWER, needed, table
 from knowledge.effects.rates import rate_of
 from knowledge.effects.sequences import anytime
 from knowledge.effects.verdicts import Verdict, verdict_of
@@ -137,6 +137,14 @@ def share_in_words(value: float, experiments: int) -> str:
     return f"{value:.1%} ({rate.low:.1%} to {rate.high:.1%})"
 
 
+def print_power() -> None:
+    """Print how many points it takes, as the document on effects has it."""
+    print(f"\nDecision points for a power of {POWER:.0%}, at half of the withheld situations resolved\n")
+    print("| effect | withheld | one planned look | watched |\n|---|---|---|---|")
+    for row in table():
+        print(f"| {row.difference:+.0%} | {row.share:.0%} | {row.one_look:,} | {row.watched:,} |")
+
+
 def _print_coverage(experiments: int, n_points: int) -> None:
     print(f"\nIntervals of 95 % after {n_points} points: how often they hold the truth\n")
     print("| world | truth | bias | pooled | one stratum | run success | at any look |\n|---|---|---|---|---|---|---|")
@@ -175,12 +183,14 @@ def main() -> None:
     parser.add_argument("--experiments", type=int, default=1_000)
     parser.add_argument("--points", type=int, default=400, help="draws before the one look at intervals")
     parser.add_argument("--watched", type=int, default=1_000, help="draws until which a page is watched")
-    parser.add_argument("--part", choices=("intervals", "watched", "found"), help="only these figures")
+    parser.add_argument("--part", choices=("power", "intervals", "watched", "found"), help="only these figures")
     given = parser.parse_args()
     started = time.monotonic()
     watches = max(given.experiments // 2, 1)
     print(f"{given.experiments:,} experiments behind each figure of intervals, {watches:,} behind the others;")
     print("in brackets a figure's own uncertainty (95 %, Wilson)")
+    if given.part in (None, "power"):
+        print_power()
     if given.part in (None, "intervals"):
         _print_coverage(given.experiments, given.points)
     if given.part in (None, "watched"):

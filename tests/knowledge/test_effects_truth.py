@@ -5,10 +5,11 @@ import math
 import pytest
 
 from bench.simulated_runs import World, runs_of, strata_of
-from bench.simulated_truth import BY_NAME, HARM, RATE, SHARE, coverage, looks, noticed, suspended, watched
+from bench.simulated_truth import BY_NAME, HARM, RATE, SHARE, coverage, looks, noticed, print_power, suspended, watched
 from knowledge.effects.estimates import pooled
 from knowledge.effects.power import needed
 from knowledge.effects.verdicts import verdict_of
+from tests.source_rules import ROOT
 
 
 @pytest.mark.parametrize("name", ["heterogeneous", "drifting, share changes", "unbalanced", "clustered"])
@@ -71,3 +72,12 @@ def test_a_world_with_impossible_rates_is_refused() -> None:
     """What is said to be true on average must be so exactly."""
     with pytest.raises(ValueError, match="a rate of"):
         strata_of(World("too good", {"tool.failed": 0.9}), 0, 50)
+
+
+def test_the_power_table_of_the_document_is_that_of_the_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the document promises of points is what is computed."""
+    print_power()
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| +")]
+    document = (ROOT / "docs/effects.md").read_text(encoding="utf-8").splitlines()
+    assert len(rows) > 10
+    assert [row for row in rows if row not in document] == []
