@@ -6,11 +6,12 @@ from typing import Any
 
 from debugger.queries.event_detail import EventDetail, describe
 from debugger.queries.loading import Loaded
+from debugger.queries.request_near import read_near
 from debugger.queries.requests import Placement, place_block
 from debugger.queries.span_detail import SpanDetail, describe_span, hashes_of
 from debugger.queries.why import explain
 from ingest.journal import JournalEvent
-from ingest.messages import load_messages, rebuild_request
+from ingest.messages import load_messages
 from knowledge.models import Activation
 
 
@@ -52,10 +53,8 @@ def why_panel(loaded: Loaded, activation_id: str) -> dict[str, Any]:
 def _placement(loaded: Loaded, activation: Activation) -> Placement | None:
     if not activation.request_event_id or activation.position is None:
         return None
-    run = loaded.run
-    try:
-        request = rebuild_request(run.project.pk, run.registry.run_id, activation.request_event_id)
-    except KeyError:
+    request = read_near(loaded.run, activation.request_event_id, activation.position)
+    if request is None:
         return Placement((), activation.position, 0, activation.block, "the request that carried it has not arrived")
     return place_block(request, activation.position, activation.block)
 

@@ -14,6 +14,12 @@ pytestmark = pytest.mark.browser
 
 RECENT = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=2)
 TASK = "Release the parser package"
+MOST_TABS = 120
+# What a person hears of the link that has the keyboard.
+FOCUSED = """() => {
+    const at = document.activeElement;
+    return at.tagName.toLowerCase() == "a" ? at.getAttribute("aria-label") || at.textContent : "";
+}"""
 
 
 def test_from_the_list_to_what_a_dropped_hint_would_have_changed(visitor: Visitor) -> None:
@@ -53,6 +59,27 @@ def test_a_chain_is_walked_by_keyboard(visitor: Visitor) -> None:
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.locator("#why")).to_be_visible()
+
+
+def test_the_walk_to_a_dropped_hint_takes_a_keyboard_alone(visitor: Visitor) -> None:
+    """Each of the four links is reached by Tab and followed by Enter, from the list on; nothing is clicked."""
+    send(visitor.project, typical_run("r-42"))
+    page = visitor.open("/alpha/runs/")
+    steps = (
+        (TASK, r"/runs/r-42/$"),
+        ("chain", r"/runs/r-42/chain/$"),
+        ("dropped: activation tokens", r"\?node=.+#lines$"),
+        ("would it have helped?", r"/activations/r-42:a1/#would-help$"),
+    )
+    for said, address in steps:
+        for _ in range(MOST_TABS):
+            page.keyboard.press("Tab")
+            if said in page.evaluate(FOCUSED):
+                break
+        assert said in page.evaluate(FOCUSED)
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile(address), timeout=60_000)
+    expect(page.locator("#would-help")).to_contain_text("k-20")
 
 
 def test_a_chain_in_progress_waits_for_its_reader(visitor: Visitor) -> None:

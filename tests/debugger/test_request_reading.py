@@ -19,9 +19,11 @@ from debugger.access import GuardedRun
 from debugger.queries import request_opening
 from debugger.queries.opening import open_run
 from debugger.queries.pieces import PREVIEW
+from debugger.queries.request_near import read_near
 from debugger.queries.request_opening import open_request
 from debugger.queries.request_reading import CUT, SHORT, read_outlines, read_previews, read_steps
 from debugger.queries.request_told import told_whole, told_window
+from debugger.queries.requests import place_block
 from debugger.queries.stored import StoredRun
 from ingest.messages import load_messages, rebuild_request
 from ingest.models import Message, Project, Run
@@ -281,3 +283,21 @@ def test_before_is_the_request_that_was_sent_before(project: Project, client: Cl
     send(project, to.events)
     text = words(client, reverse("request-detail", args=["alpha", "plain", second]))
     assert "the first 4 messages, about 53 tokens, are those of the request before (all 4 of it)" in text
+
+
+def test_a_block_is_shown_between_its_neighbours_and_no_more_is_read(project: Project) -> None:
+    """Of a long request two messages on either side come whole; a neighbour that is gone is missed."""
+    events, ids = grown("near", 60)
+    send(project, events)
+    run = guarded(project, "near")
+    whole = rebuild_request(project.pk, "near", ids[-1])
+    for position in (0, 1, 60, len(whole.messages) - 1):
+        with CaptureQueriesContext(connection) as queries:
+            near = read_near(run, ids[-1], position)
+        assert near is not None and len(queries) == 2 and near.missing == ()
+        assert sum("text" in one for one in near.messages) <= 5
+        assert place_block(near, position, "") == place_block(whole, position, "")
+    Message.objects.filter(project=project, hash=whole.messages[60]["hash"]).delete()
+    near = read_near(run, ids[-1], 61)
+    assert near is not None and near.missing == (whole.messages[60]["hash"],)
+    assert read_near(run, "near:1", 0) is None and read_near(run, "nowhere", 0) is None
