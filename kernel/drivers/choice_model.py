@@ -17,7 +17,7 @@ from typing import Final
 
 from kernel.drivers import DriverReply, ModelRequest
 from kernel.drivers.choice_context import render, render_neutral
-from kernel.drivers.choice_scoring import METHODS, Method, Scorer, ScoringError, highest, values
+from kernel.drivers.choice_scoring import METHODS, Method, Piece, Scored, Scorer, ScoringError, highest, values
 from kernel.drivers.scripted import DEMOS, SCRIPT_NAME
 from kernel.edge.retry import ModelError
 from kernel.messages import Message, ToolCall
@@ -25,6 +25,7 @@ from kernel.messages import Message, ToolCall
 REAL: Final = "kernel.drivers.choice_llama"
 MOST_CANDIDATES: Final = 32
 CANDIDATE_BYTES: Final = 1_000  # UTF-8
+REMEMBERED: Final = 512  # contexts
 TOOL: Final = "shell"
 DONE: Final = "The last command succeeded."
 GAVE_UP: Final = "No command succeeded."
@@ -53,6 +54,7 @@ class ChoiceModel:
         self._scorer = scorer if scorer is not None else real_scorer()
         self._method = method
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="choice-model")
+        self._known: dict[tuple[tuple[Piece, ...], tuple[str, ...]], dict[str, Scored]] = {}
 
     @property
     def model(self) -> str:
@@ -83,12 +85,23 @@ class ChoiceModel:
 
     def _weigh(self, messages: tuple[Message, ...], candidates: tuple[str, ...], dice: str) -> Choice:
         try:
-            conditional = self._scorer.score(render(messages), candidates)
-            neutral = self._scorer.score(render_neutral(messages), candidates) if self._method == "pmi" else ()
+            conditional = self._scores(render(messages), candidates)
+            neutral = self._scores(render_neutral(messages), candidates) if self._method == "pmi" else ()
             scores = values(self._method, conditional, neutral)
         except ScoringError as error:
             raise ModelError("choice_failed", str(error)) from None
         return Choice(highest(scores, [_lot(dice, one) for one in candidates]), scores)
+
+    def _scores(self, context: tuple[Piece, ...], candidates: tuple[str, ...]) -> list[Scored]:
+        """Return the scores of the candidates in their order; what was asked of late is not computed again."""
+        ordered = tuple(sorted(candidates))
+        known = self._known.pop((context, ordered), None)
+        if known is None:
+            known = dict(zip(ordered, self._scorer.score(context, ordered), strict=True))
+        self._known[context, ordered] = known
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+        return [known[one] for one in candidates]
 
 
 class ChoiceDriver:

@@ -298,6 +298,18 @@ async def test_a_model_that_says_nonsense_chooses_nothing() -> None:
     assert (refused.value.error_class, refused.value.retryable) == ("choice_failed", False)
 
 
+async def test_what_was_asked_before_is_not_computed_again() -> None:
+    """The same request in another order of the candidates costs nothing and gives the same scores."""
+    scorer = WordModel()
+    model = ChoiceModel(scorer)
+    forward = await model.weigh(history(), COMMANDS)
+    backward = await model.weigh(history(), COMMANDS[::-1])
+    assert forward.scores == backward.scores[::-1]
+    assert len(scorer.asked) == 2
+    await model.weigh(history(), COMMANDS[:2])
+    assert len(scorer.asked) == 4
+
+
 async def test_only_pmi_reads_the_neutral_story() -> None:
     """The other methods ask once; what each result rests on is named with it."""
     pmi, plain = WordModel(), WordModel()
