@@ -168,6 +168,12 @@ def _values(facts: RunFacts | ActivationFacts | CandidateFacts) -> dict[str, Any
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
+def fold_again(project_id: int, run_id: str) -> None:
+    """Queue a run as if its last event had just come: what it is folded with beside its events has changed."""
+    caught_up = Run.objects.filter(project_id=project_id, run_id=run_id, folded_arrival__gte=models.F("last_arrival"))
+    caught_up.filter(last_arrival__gt=0).update(folded_arrival=models.F("last_arrival") - 1)
+
+
 def stale_runs(limit: int) -> list[tuple[int, str]]:
     """Return up to `limit` runs that another version of the fold derived, and that this one can still read.
 

@@ -18,7 +18,7 @@ DAYS: Final = 30  # covered unless the caller says otherwise
 
 
 class EffectivenessView(MachineView):
-    """Counts by trigger and stage, of whole days (UTC), forgotten runs among them. What cannot be told is counted so."""
+    """Counts by trigger and stage, of whole days (UTC), forgotten runs too. What cannot be told is counted so."""
 
     required_scope = "read"
 

@@ -12,6 +12,7 @@ from debugger.queries.pieces import Piece, counted, one_line, plural, said
 from debugger.queries.rows import NS, Row
 from knowledge.draws import would_have_taken
 from knowledge.models import Candidate
+from knowledge.usage import PERSON
 
 STAGE_NAMES: Final = tuple(stages.STAGES)
 # What the numbers of a drop are counted in.
@@ -45,6 +46,8 @@ class CandidateLine:
     happened: tuple[Piece, ...]
     is_held: bool
     is_dropped: bool
+    is_injected: bool
+    verdict: str  # what a person said of it, which counts over all else
     times: tuple[str, ...]
 
     @property
@@ -74,6 +77,8 @@ def describe_candidate(candidate: Candidate, rows: Mapping[str, Row], origin_ns:
         happened=_happened(candidate, rows),
         is_held=candidate.offered_ns is None and bool(candidate.hold_reason),
         is_dropped=candidate.dropped_ns is not None and candidate.injected_ns is None,
+        is_injected=candidate.injected_ns is not None,
+        verdict=candidate.outcome if candidate.outcome_source == PERSON else "",
         times=_times(candidate, origin_ns),
     )
 
@@ -162,9 +167,12 @@ def _used(candidate: Candidate, rows: Mapping[str, Row]) -> list[Piece]:
         by = said(outcome, "by")
         if by:
             pieces.append(Piece(f"says {by}", "soft"))
-    source = candidate.outcome_source or candidate.usage_source
-    if source and pieces:
-        pieces.append(Piece(f"({source})", "soft"))
+        note = said(outcome, "note")
+        if note:
+            pieces.append(Piece(f"“{one_line(note, 200)}”", "soft"))
+    sources = dict.fromkeys(source for source in (candidate.usage_source, candidate.outcome_source) if source)
+    if sources and pieces:
+        pieces.append(Piece(f"({', '.join(sources)})", "soft"))
     return pieces
 
 

@@ -5,7 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 from django.views.decorators.vary import vary_on_headers
 
-from debugger.access import get_run_for, person_only
+from debugger.access import get_run_for, may_act, person_only
 from debugger.htmx import HtmxHttpRequest, wants_fragment
 from debugger.queries.opening import open_run
 from debugger.views.panel import why_panel
@@ -21,4 +21,5 @@ def why(request: HtmxHttpRequest, project: str, run_id: str, activation_id: str)
     if context["row"] is None and "why" not in context:
         raise Http404("no such activation")
     context |= {"project": loaded.run.project, "run_id": run_id, "run": loaded.run, "timeline": loaded.timeline}
+    context["may_judge"] = may_act(request.user, loaded.run.project)
     return render(request, "_why.html" if wants_fragment(request) else "panel_page.html", context)
