@@ -1,7 +1,9 @@
-"""Whether a hint was used, and what came of it: `usage.v1`, a transparent reading of the calls that followed.
+"""Whether a hint was used, and what came of it: `usage.v2`, a transparent reading of the calls that followed.
 
 Used: a later call holds the words of an action the hint names (its code in backticks) in its values or names, among
-them one that no call held before the hint was injected. Ignored: the run is over and no call, nor the answer, did.
+them one that neither the task nor any call held before the hint was injected. Of a hint that was there from the start
+there is no call before: there all words of the action must be held. Ignored: the run is over and no call, nor the
+answer, did.
 Resolved (failures only): among the next three executed calls none fails in the same situation, and one of the same
 tool that repeats the failed call gets past it: it ends well, or fails in another situation.
 Outcome: acted on and resolved is helpful, acted on and failed the same way is harmful, not acted on by then is
@@ -12,6 +14,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import accumulate
 from typing import Any, Final
 
@@ -24,14 +27,18 @@ from knowledge.chain_facts import Verdict
 from knowledge.event_data import fill
 from knowledge.spans import end_of, is_span
 
-USAGE_VERSION: Final = "usage.v1"
+USAGE_VERSION: Final = "usage.v2"
 REPORTED: Final = "reported"
 PERSON: Final = "person"
 CALLS_READ: Final = 200  # calls after an injection that are searched for use; bounds the work on a hostile run
 CALLS_JUDGED: Final = 3  # executed calls within which a failure counts as resolved or as failing again
 SERVER_CALLS_JUDGED: Final = 5  # executed calls to a server within which its first use is judged to go well
+TOLD: Final = -1  # place of what was said before anything happened
+PRIMING: Final = "task.priming"
 CALLS_SHOWN: Final = 5  # later calls of the same tool or server listed with an activation
 ACTIONS_READ: Final = 20  # actions read of one proposition
+MOST: Final = Fraction(2, 3)  # of an action's words a call must hold, to count as that action
+WHOLE: Final = Fraction(1)
 ACTION: Final = re.compile(r"`([^`\n]{1,300})`")
 PLACEHOLDER: Final = re.compile(r"<[^<>\s]{1,60}>")
 CODE_LIKE: Final = re.compile(r"[_/=@]|^-|\w\.\w|\d")
@@ -58,7 +65,9 @@ class Record:
 
 def make_record(events: Sequence[JournalEvent], calls: Sequence[Call], activations: Iterable[Row]) -> Record:
     """Return the record of a run, given its events and calls in order."""
-    first_use: dict[str, int] = {}
+    # What the task says itself, nobody has from a hint.
+    told = next((read.text(event.data, "task") for event in events if event.type == "run.started"), "")
+    first_use = dict.fromkeys(split_words(told), TOLD)
     for call in calls:
         for word in call.said:
             first_use.setdefault(word, call.index)
@@ -107,7 +116,7 @@ def judge(rows: ChainRows, record: Record) -> None:
     for place, row in rows.candidates.items():
         _take_reports(row, rows.events.get(place, []))
         if "injected_ns" in row:
-            _judge_use(row, record)
+            _judge_use(row, rows.activations[place[0]], record)
             _judge_outcome(row, rows.activations[place[0]], record)
 
 
@@ -198,10 +207,10 @@ def _resolved(row: Row, judged: Sequence[Call], record: Record) -> tuple[bool | 
     return None, None
 
 
-def _holds(words: Collection[str], action: Iterable[str]) -> bool:
-    """Say whether at least two thirds of an action's words are among `words`."""
+def _holds(words: Collection[str], action: Iterable[str], needed: Fraction = MOST) -> bool:
+    """Say whether at least that share of an action's words is among `words`."""
     wanted = set(action)
-    return bool(wanted) and 3 * len(wanted.intersection(words)) >= 2 * len(wanted)
+    return bool(wanted) and len(wanted.intersection(words)) >= needed * len(wanted)
 
 
 def actions_of(proposition: str) -> list[list[str]]:
@@ -228,35 +237,40 @@ def _take_reports(row: Row, reports: Sequence[JournalEvent]) -> None:
         fill(row, outcome_evidence={"event_id": last.event_id, **said_by})
 
 
-def _judge_use(row: Row, record: Record) -> None:
+def _judge_use(row: Row, activation: Row, record: Record) -> None:
     anchor = anchor_of(row, record)
     if "usage_source" in row or anchor is None:
         return
     actions = _distinctive(actions_of(row.get("proposition", "")), anchor, record)
     if not actions:
         return
+    needed = WHOLE if activation.get("trigger") == PRIMING else MOST
     for call in record.calls_after(anchor):
-        shown = _shown_in(call.said, actions, anchor, record)
+        shown = _shown_in(call.said, actions, needed, anchor, record)
         if shown:
             fill(row, used_ns=call.requested_ns, usage_source=USAGE_VERSION)
             event_id = call.requested_event_id or call.ended_event_id
             fill(row, usage_evidence={"event_id": event_id, "words": shown})
             return
     if record.terminal is not None:
-        _judge_answer(row, actions, anchor, record, record.terminal)
+        _judge_answer(row, actions, needed, anchor, record, record.terminal)
 
 
-def _shown_in(words: Collection[str], actions: Iterable[list[str]], anchor: int, record: Record) -> list[str]:
+def _shown_in(
+    words: Collection[str], actions: Iterable[list[str]], needed: Fraction, anchor: int, record: Record
+) -> list[str]:
     """Return the words that show one of the actions, a fresh one among them; none when `words` show no action."""
     for action in actions:
-        if _holds(words, action) and any(word in words for word in _fresh(action, anchor, record)):
+        if _holds(words, action, needed) and any(word in words for word in _fresh(action, anchor, record)):
             return [word for word in action if word in words]
     return []
 
 
-def _judge_answer(row: Row, actions: Sequence[list[str]], anchor: int, record: Record, terminal: JournalEvent) -> None:
+def _judge_answer(
+    row: Row, actions: Sequence[list[str]], needed: Fraction, anchor: int, record: Record, terminal: JournalEvent
+) -> None:
     """The run is over and no call shows the hint: the answer does, or the hint was ignored."""
-    shown = _shown_in(set(split_words(read.text(terminal.data, "answer"))), actions, anchor, record)
+    shown = _shown_in(set(split_words(read.text(terminal.data, "answer"))), actions, needed, anchor, record)
     if shown:
         fill(row, used_ns=end_of(terminal), usage_source=USAGE_VERSION)
         fill(row, usage_evidence={"event_id": terminal.event_id, "words": shown})
@@ -271,7 +285,7 @@ def _distinctive(actions: Iterable[list[str]], anchor: int, record: Record) -> l
 
 
 def _fresh(action: Iterable[str], anchor: int, record: Record) -> list[str]:
-    """Return the words no call held before the hint was injected: only they can show that it was acted on."""
+    """Return the words that neither the task nor a call held before the injection: only they can show a use."""
     never = len(record.index_of)
     return [word for word in action if record.first_use.get(word, never) > anchor]
 

@@ -158,9 +158,9 @@ def test_use_and_outcome_name_their_source() -> None:
     """Used is told with what shows it and who says so; a reported verdict names the person."""
     evidence = {"usage": {"event_id": "e", "words": ["git", "init"]}, "outcome": {"by": "owner"}}
     told = happened(
-        offered_ns=1, injected_ns=2, used_ns=3, usage_source="usage.v1", outcome="helpful", evidence=evidence
+        offered_ns=1, injected_ns=2, used_ns=3, usage_source="usage.v2", outcome="helpful", evidence=evidence
     )
-    assert told == "injected · used git init · helpful says owner (usage.v1)"
+    assert told == "injected · used git init · helpful says owner (usage.v2)"
     assert "not acted on" in happened(offered_ns=1, injected_ns=2, ignored_ns=3)
 
 

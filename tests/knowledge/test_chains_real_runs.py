@@ -191,7 +191,7 @@ def test_failure_hint_use_and_outcome(world: World) -> None:
     assert (dropped.drop_reason, dropped.offered_ns is not None, dropped.injected_ns) == ("hint_limit", True, None)
     assert used.offered_ns and used.selected_ns and used.injected_ns
     assert used.request_event_id == activation.request_event_id
-    assert (used.position, used.usage_source) == (4, "usage.v1")
+    assert (used.position, used.usage_source) == (4, "usage.v2")
     assert used.evidence["usage"]["words"] == ["git", "init"]
     assert (used.outcome, activation.resolved) == ("helpful", True)
 

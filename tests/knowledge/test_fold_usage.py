@@ -1,4 +1,4 @@
-"""`usage.v1`: used, ignored, resolved and outcome are read from the calls that followed, with their evidence."""
+"""`usage.v2`: used, ignored, resolved and outcome are read from the calls that followed, with their evidence."""
 
 import json
 from typing import Any
@@ -54,10 +54,10 @@ def test_used_with_evidence_and_helpful() -> None:
     activation, hint = fold(
         *injected(RULE), *call("git init", "c2"), *call("git commit -m first", "c3"), *call("ls", "c4")
     )
-    assert (hint.used_ns, hint.usage_source) == (7_000_000, "usage.v1")
+    assert (hint.used_ns, hint.usage_source) == (7_000_000, "usage.v2")
     assert hint.evidence["usage"] == {"event_id": "r-1:7", "words": ["git", "init"]}
     assert (activation.resolved, activation.resolved_event_id) == (True, "r-1:10")
-    assert (hint.outcome, hint.outcome_source) == ("helpful", "usage.v1")
+    assert (hint.outcome, hint.outcome_source) == ("helpful", "usage.v2")
     assert hint.evidence["outcome"]["event_id"] == "r-1:10"
 
 
@@ -206,3 +206,78 @@ def test_later_calls_of_the_same_tool_are_listed() -> None:
 def test_actions_of_a_proposition(proposition: str, actions: list[list[str]]) -> None:
     """An action is what stands in backticks without its placeholders, else what looks like code."""
     assert actions_of(proposition) == actions
+
+
+# ---- what priming can show ---------------------------------------------------------------------------------------
+
+
+def primed(proposition: str, task: str, *after: Event) -> CandidateFacts:
+    """Return the candidate of a hint that stood in the first request of a run with that task."""
+    hint = {"activation_id": "r-1:a0", "hint_id": "h0", "knowledge_id": "k-0"}
+    start = (
+        ("run.started", {"data": {"task": task}}),
+        ("activation.requested", {"activation_id": "r-1:a0", "data": {"trigger": "task.priming"}}),
+        ("hint.offered", {**hint, "data": {"revision": 1, "proposition": proposition, "algorithm_version": "v2"}}),
+        ("model.requested", {"turn": 1, "data": {"n_messages": 3}}),
+        ("hint.delivery", {**hint, "data": {"stage": "injected", "request_event_id": "r-1:4"}}),
+    )
+    return fold(*start, *after)[1]
+
+
+@pytest.mark.parametrize(
+    ("proposition", "task", "command", "is_used"),
+    [
+        ("Build with `make dist parser`.", "Release it", "make dist docs", False),
+        ("Build with `make dist parser`.", "Release it", "make dist parser", True),
+        ("Build with `make dist parser`.", "Use make dist on the parser", "make dist parser", False),
+        ("Sign with `make dist --sign`.", "Run make dist", "make dist --sign", True),
+    ],
+)
+def test_a_hint_that_was_there_from_the_start(proposition: str, task: str, command: str, is_used: bool) -> None:
+    """Two words of three are no use of it, nor are words that the task says itself; all of them, one new, are."""
+    hint = primed(proposition, task, *call(command, "c1"), END)
+    assert (hint.used_ns is not None) is is_used
+
+
+# ---- what follows a point, in whatever arm -----------------------------------------------------------------------
+
+
+def served(status: str, number: int) -> tuple[Event, Event]:
+    ids = {"tool": "git__log", "mcp_server": "git", "call_id": f"s{number}", "turn": number}
+    return ("tool.requested", ids), (f"tool.{status}", ids)
+
+
+def first_use(*after: Event) -> ActivationFacts:
+    """Return the search that the first call to a server set off, and what came of the calls that followed."""
+    asked = {"activation_id": "r-1:a1", "caused_by": "r-1:2", "data": {"trigger": "mcp.first_call"}}
+    return fold_run(run_of(*served("completed", 1), ("activation.requested", asked), *after)).activations[0]
+
+
+def test_a_servers_first_use_is_judged_by_the_next_five_calls() -> None:
+    """Well when none failed; not told before they are over or the run is, so that no news is known the sooner."""
+    fine = [part for number in range(2, 7) for part in served("completed", number)]
+    went_well = first_use(*fine, *served("failed", 7))
+    assert (went_well.near, went_well.calls_after, went_well.failed_after) == (True, 5, 0)
+    early = first_use(*served("failed", 2), *call("ls", "c9", "failed"))
+    assert (early.near, early.calls_after, early.failed_after) == (None, 1, 1)
+    ended = first_use(*served("failed", 2), *served("completed", 3), END)
+    assert (ended.near, ended.calls_after, ended.failed_after) == (False, 2, 1)
+    unused = first_use(*call("ls", "c9"), END)
+    assert (unused.near, unused.calls_after, unused.turns_after) == (None, 0, 0)
+
+
+def test_costs_are_counted_until_it_is_resolved() -> None:
+    """Turns and tokens up to the call that got past it; failed calls of the tool within what is judged."""
+    spent = [
+        ("model.completed", {"turn": turn, "data": {"input_tokens": 100, "output_tokens": turn}}) for turn in (2, 3, 4)
+    ]
+    tries = [
+        (kind, {**fields, "turn": turn})
+        for turn, pair in ((2, call("git init", "c2", "failed")), (3, call("git commit -m first", "c3")))
+        for kind, fields in pair
+    ]
+    first, *rest = injected(RULE)
+    in_turn = [(first[0], {**first[1], "turn": 1}), *((kind, {**fields, "turn": 1}) for kind, fields in rest)]
+    activation, _ = fold(*in_turn, *spent, *tries, *call("ls", "c4"))
+    assert (activation.near, activation.turns_after, activation.model_tokens_after) == (True, 2, 205)
+    assert (activation.calls_after, activation.failed_after) == (3, 1)
