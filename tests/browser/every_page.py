@@ -128,6 +128,7 @@ NO_PAGE: Final = {
     "run-rows": "rows for a timeline",
     "run-answer": "a POST, told in the place of the ask (test_driving)",
     "run-cancel": "a POST, told in the place of the ask (test_driving)",
+    "hint-verdict": "a POST from the panel of an activation",
     "run-delete": "a POST from the run's page",
     "event-data": "a file",
     "request-data": "a file",
@@ -146,8 +147,8 @@ NO_PAGE: Final = {
 
 
 def names_of_addresses() -> set[str]:
-    """Return the names of all addresses of the pages."""
-    return {str(pattern.name) for pattern in urlpatterns}
+    """Return the names of all addresses of the pages; those that end in -file give a table as a file."""
+    return {str(pattern.name) for pattern in urlpatterns if not str(pattern.name).endswith("-file")}
 
 
 def fill(alpha: Project, report: Path) -> ApiKey:

@@ -107,6 +107,18 @@ STATES: Final[dict[str, States]] = {
         "a run that is not folded has not ended here",
     ),
     "escalation": States("/alpha/escalations/asked/", ALWAYS, NO_LAG),
+    "effects": States(
+        "/alpha/effects/",
+        ("/beta/effects/", "Nothing was searched for on these days"),
+        ("/alpha/effects/", "not in these numbers yet"),
+    ),
+    "effect-items": States(
+        "/alpha/effects/items/",
+        ("/beta/effects/items/", "No item was met on these days"),
+        ("/alpha/effects/items/", "not in these numbers yet"),
+    ),
+    "experiments": States("/alpha/experiments/", ("/alpha/experiments/", "No hint was withheld yet"), NO_LAG),
+    "behaviour-report": States("/alpha/experiments/behaviour-broken/", ALWAYS, NO_LAG),
     "operations": States(
         "/alpha/operations/", ("/beta/operations/", "Nothing came in"), ("/alpha/operations/", "behind")
     ),
@@ -135,6 +147,8 @@ def world(settings: Settings, tmp_path: Path) -> World:
     settings.TEMPORAL_ADDRESS = f"127.0.0.1:{free_port()}"
     settings.CONFORMANCE_REPORT = tmp_path / "conformance.json"
     settings.CONFORMANCE_REPORT.write_text(json.dumps(document()))
+    settings.EXPERIMENTS_DIR = tmp_path
+    (tmp_path / "behaviour-broken.json").write_text("{}")
     alpha, beta = make_project("alpha"), make_project("beta")
     send(alpha, typical_run("r-42"))
     send(alpha, escalated_run())
