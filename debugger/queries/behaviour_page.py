@@ -33,6 +33,7 @@ class ComparedRow:
 class Outcome:
     """What became of a task in one arm; several seeds are several runs, each with its address or ""."""
 
+    arm: str
     n_solved: int
     n: int
     runs: tuple[tuple[str, bool], ...]
@@ -102,14 +103,14 @@ def _tasks(report: BehaviourReport, projects: Collection[str]) -> tuple[TaskRow,
     for run in report.runs:
         found.setdefault((run.task, run.kind), {}).setdefault(run.arm, []).append(run)
     return tuple(
-        TaskRow(task, kind, tuple(_outcome(by_arm.get(arm.id, []), projects) for arm in report.arms))
+        TaskRow(task, kind, tuple(_outcome(arm, by_arm.get(arm.id, []), projects) for arm in report.arms))
         for (task, kind), by_arm in sorted(found.items())
     )
 
 
-def _outcome(runs: list[TaskRun], projects: Collection[str]) -> Outcome:
+def _outcome(arm: Arm, runs: list[TaskRun], projects: Collection[str]) -> Outcome:
     addressed = tuple((_address(run, projects), run.is_solved) for run in runs)
-    return Outcome(sum(run.is_solved for run in runs), len(runs), addressed)
+    return Outcome(arm.title, sum(run.is_solved for run in runs), len(runs), addressed)
 
 
 def _address(run: TaskRun, projects: Collection[str]) -> str:

@@ -51,3 +51,10 @@ def duration_words(milliseconds: float | None) -> str:
     if milliseconds is None:
         return "–"
     return f"{milliseconds:.0f} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:.1f} s"  # noqa: PLR2004
+
+
+def number_words(value: float | None) -> str:
+    """Return an average with two digits where it is small; an en dash while it is not known."""
+    if value is None:
+        return "–"
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:,.0f}"  # noqa: PLR2004

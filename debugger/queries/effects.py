@@ -14,12 +14,14 @@ from debugger.queries.effect_words import (
     TONES,
     duration_words,
     group_label,
+    number_words,
     percent,
     points,
     rate_words,
     tally_words,
 )
 from knowledge.effect_report import FILTERS, GROUPS, Asked, Day, EffectReport, Group, make_report
+from knowledge.effects.costs import CostReport, costs_of
 from knowledge.effects.counts import Stratum
 from knowledge.effects.estimates import Difference
 from knowledge.effects.rates import Step
@@ -36,14 +38,24 @@ GROUP_WORDS: Final = {
     "experiment": "by experiment",
 }
 PARAMETERS: Final = ("days", "since", "until", "group", *FILTERS)
-# What the run list calls a filter; a dimension it does not know leads to the runs of the other filters.
-OF_RUNS: Final = ("trigger", "tool", "mcp_server", "knowledge_id", "experiment", "drop_reason")
+# Name of a dimension -> what the run list calls it. Numbers of others lead to the runs of the rest of the filters.
+OF_RUNS: Final = {
+    name: name for name in ("trigger", "tool", "mcp_server", "knowledge_id", "experiment", "drop_reason")
+} | {"algorithm_version": "version"}
 LOSSES: Final = {
     "skip": ("Search not made", stages.SKIP_REASONS),
     "hold": ("Found, not offered", stages.HOLD_REASONS),
     "drop": ("Offered, not injected", stages.DROP_REASONS),
 }
 STRATA_SHOWN: Final = 50
+COSTS: Final = {
+    "failed_after": ("failed calls after it", "of the same tool or server, within the next calls", number_words),
+    "error_rate": ("of the calls after it, failed", "a share of those calls", percent),
+    "turns_after": ("turns until it was over", "or until the window of the next calls ended", number_words),
+    "model_tokens_after": ("model tokens in these turns", "of requests and replies", number_words),
+    "hint_tokens": ("hint tokens", "of what was injected", number_words),
+    "search_ms": ("wait for the search", "until the run went on", duration_words),
+}
 
 
 class AskedWrongly(Exception):
@@ -69,6 +81,16 @@ class Row:
     resolved_span: str
     tokens_per_resolved: str
     wait: str
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """What a situation cost on average, by arm, as texts."""
+
+    label: str
+    meaning: str
+    offered: str
+    withheld: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +144,8 @@ class EffectPage:
     steps: tuple[StepRow, ...]
     days: tuple[DayRow, ...]
     losses: tuple[Loss, ...]
+    costs: tuple[CostRow, ...]
+    tokens_per_gained: str
     strata: tuple[StratumRow, ...]
     n_strata_left_out: int
     figures: Mapping[str, Any]
@@ -180,6 +204,7 @@ def lay_out(report: EffectReport, slug: str) -> EffectPage:
     runs = {row.group.value: row.runs for row in rows}
     strata = list(report.strata.items())
     losses = _losses(total, asked, slug)
+    costs = costs_of(total.arms, total.near)
     return EffectPage(
         asked=asked,
         report=report,
@@ -188,6 +213,8 @@ def lay_out(report: EffectReport, slug: str) -> EffectPage:
         steps=tuple(_step(step) for step in total.steps),
         days=tuple(_day_row(day) for day in report.days),
         losses=losses,
+        costs=_costs(costs),
+        tokens_per_gained="" if costs.tokens_per_gained is None else f"{costs.tokens_per_gained:,.0f}",
         strata=tuple(_stratum(stratum, found) for stratum, found in strata[:STRATA_SHOWN]),
         n_strata_left_out=max(len(strata) - STRATA_SHOWN, 0),
         figures=figures_of(report, runs),
@@ -238,10 +265,18 @@ def query_of(asked: Asked, changed: Mapping[str, str]) -> str:
 
 def runs_address(slug: str, asked: Asked, more: Mapping[str, str]) -> str:
     """Return the address of the runs behind a number, as far as the run list can tell them apart."""
-    wanted = {name: value for name, value in {**asked.where, **more}.items() if value and name in OF_RUNS}
+    wanted = {OF_RUNS[name]: value for name, value in {**asked.where, **more}.items() if value and name in OF_RUNS}
     since, until = asked.since.isoformat(), (asked.until + timedelta(days=1)).isoformat()
     days = {"since": f"{since}T00:00:00Z", "until": f"{until}T00:00:00Z"}
     return f"/{slug}/runs/?{urlencode({**wanted, **days})}"
+
+
+def _costs(costs: CostReport) -> tuple[CostRow, ...]:
+    offered, withheld = costs.offered, costs.withheld
+    return tuple(
+        CostRow(label, meaning, written(getattr(offered, name)), written(getattr(withheld, name)))
+        for name, (label, meaning, written) in COSTS.items()
+    )
 
 
 def _losses(total: Group, asked: Asked, slug: str) -> tuple[Loss, ...]:

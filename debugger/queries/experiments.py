@@ -33,6 +33,7 @@ class Experiment:
     withheld: str
     effect: str
     span: str
+    arms: Arms
     near: Verdict
     far: Verdict
     tone: str
@@ -104,6 +105,7 @@ def _experiment(name: str, strata: Strata, slug: str, days: Mapping[str, str]) -
         withheld=tally_words(arms.withheld.near),
         effect=points(near.effect.value) if near.effect else "–",
         span=f"{points(near.sequence.low)} to {points(near.sequence.high)}" if near.sequence else "–",
+        arms=arms,
         near=near,
         far=far,
         tone=TONES.get(near.word, "soft"),

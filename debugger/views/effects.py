@@ -1,5 +1,6 @@
 """The report of effects: which moment and which knowledge helped, as far as can be told. (Seed 001 §13, §17, §18.)"""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from django.conf import settings
@@ -16,10 +17,12 @@ from debugger.htmx import HtmxHttpRequest, wants_fragment
 from debugger.queries.behaviour_page import behaviour_page
 from debugger.queries.behaviour_reports import list_reports, read_behaviour
 from debugger.queries.effect_items import items_page
+from debugger.queries.effect_tables import effects_table, experiments_table, items_table
 from debugger.queries.effects import GROUP_WORDS, PERIOD, PERIODS, AskedWrongly, effect_page, read_asked
 from debugger.queries.experiments import read_experiments
 from debugger.queries.report_file import ReportProblem
-from debugger.queries.runs import choices
+from debugger.queries.runs import Choice, choices
+from debugger.views.exports import refused_file, table_file
 from debugger.views.knowledge_item import number_of, reason_problem
 from debugger.views.refusals import looking_on, refused_page
 from knowledge import items
@@ -38,8 +41,8 @@ def effects(request: HtmxHttpRequest, project: str) -> HttpResponse:
     params = request.GET.dict()
     context = {"project": found, "params": params, "verdicts": stages.VERDICTS}
     form = {
-        "groups": choices("group", GROUP_WORDS, params),
-        "periods": choices("days", PERIODS, {"days": params.get("days") or PERIOD}),
+        "groups": _labelled(GROUP_WORDS, params.get("group") or "trigger"),
+        "periods": _labelled(PERIODS, params.get("days") or PERIOD),
         "triggers": choices("trigger", stages.TRIGGERS, params),
         "texts": {name: (label, params.get(name, "")) for name, label in TEXT_FILTERS.items()},
         "is_filtered": any(params.values()),
@@ -54,13 +57,17 @@ def effects(request: HtmxHttpRequest, project: str) -> HttpResponse:
     return render(request, "effects.html", {**context, **form})
 
 
+def _labelled(words: Mapping[str, str], chosen: str) -> list[Choice]:
+    return [Choice(word, label, "", word == chosen) for word, label in words.items()]
+
+
 @person_only
 @require_GET
 def effect_items(request: HtmxHttpRequest, project: str) -> HttpResponse:
     """Single items beside each other, those to suspend first."""
     found = get_project_for(request.user, project)
     params = request.GET.dict()
-    periods = choices("days", PERIODS, {"days": params.get("days") or PERIOD})
+    periods = _labelled(PERIODS, params.get("days") or PERIOD)
     context = {"project": found, "params": params, "periods": periods, "verdicts": stages.VERDICTS}
     context["triggers"] = choices("trigger", stages.TRIGGERS, params)
     try:
@@ -122,3 +129,37 @@ def behaviour(request: HtmxHttpRequest, project: str, name: str) -> HttpResponse
     except ReportProblem as error:
         problem = str(error)
     return render(request, "behaviour.html", {"project": found, "page": page, "name": name, "problem": problem})
+
+
+@person_only
+@require_GET
+def effects_file(request: HtmxHttpRequest, project: str) -> HttpResponse:
+    """The groups of a report as a file."""
+    found = get_project_for(request.user, project)
+    params = {name: value for name, value in request.GET.dict().items() if name != "form"}
+    try:
+        page = effect_page(found.pk, found.slug, read_asked(params, timezone.now().date()))
+    except AskedWrongly as error:
+        return refused_file(str(error), BAD_REQUEST)
+    return table_file(request, effects_table(page, params))
+
+
+@person_only
+@require_GET
+def effect_items_file(request: HtmxHttpRequest, project: str) -> HttpResponse:
+    """The items of a report as a file."""
+    found = get_project_for(request.user, project)
+    params = {name: value for name, value in request.GET.dict().items() if name != "form"}
+    try:
+        page = items_page(found.pk, found.slug, read_asked(params, timezone.now().date()))
+    except AskedWrongly as error:
+        return refused_file(str(error), BAD_REQUEST)
+    return table_file(request, items_table(page, params))
+
+
+@person_only
+@require_GET
+def experiments_file(request: HtmxHttpRequest, project: str) -> HttpResponse:
+    """The experiments as a file."""
+    found = get_project_for(request.user, project)
+    return table_file(request, experiments_table(read_experiments(found.pk, found.slug, timezone.now().date())))

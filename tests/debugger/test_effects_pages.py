@@ -227,6 +227,36 @@ def test_experiments_stand_beside_each_other(client: Client, project: Project) -
     assert "31% of situations end well without hints (as here)" in text
 
 
+def test_tables_are_files_with_the_numbers_as_they_are(client: Client, project: Project) -> None:
+    """Groups, items and experiments as JSON and CSV: the filters of the page, raw numbers, the total last."""
+    run_experiment(project, Series("offered", 60, 50), Series("withheld", 60, 10))
+
+    def rows(address: str) -> list[dict[str, Any]]:
+        return json.loads(b"".join(client.get(address)))["rows"]  # type: ignore[arg-type]
+
+    groups = rows(f"/alpha/effects/file/?{DAYS}&group=tool&form=json")
+    assert [(row["tool"], row["is_total"], row["offered_near_success"]) for row in groups] == [
+        ("shell", False, 50), ("", True, 50),
+    ]  # fmt: skip
+    assert groups[0]["near_verdict"] == "helps" and groups[0]["near_effect"] == pytest.approx(40 / 60)
+    (item, *_) = rows(f"/alpha/effects/items/file/?{DAYS}&form=json")
+    assert item["knowledge_id"] == "k-git" and item["withheld_n_points"] == 60
+    (experiment,) = rows("/alpha/experiments/file/?form=json")
+    assert experiment["experiment"] == "nightly"
+    text = b"".join(client.get(f"/alpha/effects/file/?{DAYS}")).decode()  # type: ignore[arg-type]
+    assert text.startswith("\ufefftrigger,is_total,n_activations") and "tool.failed,false,120" in text
+    assert client.get("/alpha/effects/file/?group=colour").status_code == 400
+    assert client.get(f"/alpha/effects/file/?{DAYS}&form=xls").status_code == 404
+
+
+def test_arms_cost_what_followed_them(client: Client, project: Project) -> None:
+    """Failed calls after a situation stand by arm; of an experiment without draws there is no such table."""
+    run_experiment(project, Series("offered", 40, 30), Series("withheld", 40, 10))
+    text = page(client, f"/alpha/effects/?{DAYS}")
+    found = re.search(r"failed calls after it.*?>(0\.\d\d)</td>.*?>(1\.\d\d)</td>", text, re.S)
+    assert found is not None and found.groups() == ("0.50", "1.50")
+
+
 def test_another_projects_runs_are_in_no_number(client: Client, project: Project) -> None:
     """The same runs in a project next door change nothing."""
     run_experiment(project, Series("offered", 5, 5))
@@ -234,7 +264,7 @@ def test_another_projects_runs_are_in_no_number(client: Client, project: Project
 
     def shown() -> list[str]:
         return [
-            re.sub(r'value="\w{64}"', "", page(client, each).partition('<div id="effects">')[2]) for each in addresses
+            re.sub(r'value="\w{64}"', "", page(client, each).partition('<div id="effects"')[2]) for each in addresses
         ]
 
     before = shown()
