@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -27,10 +27,20 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--events", type=int, nargs="+", default=[5_000, 50_000])
     arguments.add_argument("--rounds", type=int, default=ROUNDS, help="requests of each page, after one to warm up")
+    arguments.add_argument("--characters", type=int, nargs=2, default=[LOW, HIGH], help="of a payload, from and to")
+    arguments.add_argument("--runs", type=int, choices=(1, 2), default=2, help="1: without the comparison")
     arguments.add_argument("--json", action="store_true", help="print one JSON object a size instead of text")
     given = arguments.parse_args()
     if len(given.events) > 1:
-        options = ["--rounds", str(given.rounds), *(["--json"] if given.json else [])]
+        options = [
+            "--rounds",
+            str(given.rounds),
+            "--runs",
+            str(given.runs),
+            "--characters",
+            *map(str, given.characters),
+        ]
+        options += ["--json"] if given.json else []
         commands = ([sys.executable, "-m", "bench.request_view", "--events", str(n), *options] for n in given.events)
         return max(subprocess.run(command).returncode for command in commands)
     with scratch_postgres() as address:
@@ -39,7 +49,7 @@ def main() -> int:
         django.setup()
         logging.disable(logging.WARNING)
         try:
-            report = measured(given.events[0], given.rounds)
+            report = measured(given)
         finally:
             from django.db import connections  # noqa: PLC0415 - Django is set up by then
 
@@ -48,19 +58,19 @@ def main() -> int:
     return 0
 
 
-def measured(n_events: int, rounds: int) -> Figures:
+def measured(given: argparse.Namespace) -> Figures:
     """Load the runs and return what their pages cost."""
     from django.test import Client  # noqa: PLC0415 - needs the settings
 
-    project, person, report = loaded(n_events)
+    project, person, report = loaded(given.events[0], RUNS[: given.runs], *given.characters)
     client = Client()
     client.force_login(person)
-    report["pages"] = {name: asked(client, address, rounds) for name, address in addresses(project)}
+    report["pages"] = {name: asked(client, address, given.rounds) for name, address in addresses(project, given.runs)}
     return report
 
 
-def loaded(n_events: int) -> tuple[Any, Any, Figures]:
-    """Store and fold both runs and make their timelines; return the project, a member of it, and what that took."""
+def loaded(n_events: int, run_ids: Sequence[str], low: int, high: int) -> tuple[Any, Any, Figures]:
+    """Store and fold the runs and make their timelines; return the project, a member of it, and what that took."""
     from django.core.management import call_command  # noqa: PLC0415
     from django.db import connection, transaction  # noqa: PLC0415
 
@@ -77,8 +87,8 @@ def loaded(n_events: int) -> tuple[Any, Any, Figures]:
     project = make_project("bench")
     person = make_person("bench", project)
     begun = time.perf_counter()
-    for run_id in RUNS:
-        events = talking_run(run_id, n_events, LOW, HIGH, run_id)
+    for run_id in run_ids:
+        events = talking_run(run_id, n_events, low, high, run_id)
         while batch := list(islice(events, BATCH)):
             accept_events(project.pk, batch)
         fold_runs(project.pk, [run_id])
@@ -89,7 +99,7 @@ def loaded(n_events: int) -> tuple[Any, Any, Figures]:
     return project, person, {"events": n_events, "load_s": round(time.perf_counter() - begun, 1)}
 
 
-def addresses(project: Any) -> Iterator[tuple[str, str]]:
+def addresses(project: Any, n_runs: int) -> Iterator[tuple[str, str]]:
     """Yield the name and address of each page that is measured."""
     from ingest.models import Event  # noqa: PLC0415 - needs the settings
 
@@ -106,6 +116,8 @@ def addresses(project: Any) -> Iterator[tuple[str, str]]:
     yield "its first window", f"{requests}{ids[-1]}/?from=0"
     yield "read whole", f"{requests}{ids[-1]}/?whole=1"
     yield "one message", f"{requests}{ids[-1]}/messages/{len(ids)}/"
+    if n_runs == 1:
+        return
     yield "compare, first window", f"/{project.slug}/compare/?a={RUNS[0]}&b={RUNS[1]}"
     yield "compare, differences", f"/{project.slug}/compare/?a={RUNS[0]}&b={RUNS[1]}&show=different&from=200"
 
