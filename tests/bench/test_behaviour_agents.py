@@ -68,6 +68,7 @@ class FirstOffered:
     ],
 )
 def test_an_action_names_the_one_command_that_holds_it(rules: list[str], named: str) -> None:
+    """An action that none or several of the commands hold names none."""
     assert named_command([*called("make dist"), told(*rules)], COMMANDS[1:]) == named
 
 
@@ -98,6 +99,7 @@ async def test_without_a_hint_the_habit_repeats_and_then_throws() -> None:
 
 
 async def test_the_driver_begins_with_the_first_command_and_stops_when_a_call_ends_well() -> None:
+    """The chooser is not asked for either."""
     chooser = FirstOffered()
     driver = ChoosingDriver(chooser, {"task": COMMANDS})
     assert command_of(await driver.reply(request(called()))) == "make dist"
@@ -120,6 +122,7 @@ async def test_the_driver_asks_its_chooser_after_a_failure_until_the_calls_are_u
 
 
 async def test_a_free_model_is_led_through_the_first_call_only() -> None:
+    """The inner driver makes every later reply."""
     inner = ChoosingDriver(FirstOffered(), {"task": ("other", "free")})
     driver = LedDriver(inner, {"task": COMMANDS})
     assert command_of(await driver.reply(request(called()))) == "make dist"
@@ -146,6 +149,7 @@ def test_the_plan_is_the_seeds_and_nothing_elses() -> None:
 
 
 def test_each_arm_switches_what_it_says() -> None:
+    """The control alone has no triggers at runtime, the placebo alone another project, two arms a holdout."""
     specs = {name: planned(TASKS[:1], [arm], [1])[0].spec() for name, arm in ARMS.items()}
     assert [name for name, spec in specs.items() if not spec.switches.activation] == ["priming"]
     assert {name: spec.holdout.share for name, spec in specs.items() if spec.holdout.share} == {

@@ -45,6 +45,7 @@ def test_a_difference_is_paired_and_tested_exactly() -> None:
 
 
 def test_a_run_without_its_pair_does_not_count() -> None:
+    """A task that only one of the two arms ran is left out, and no pair is no difference."""
     rows = [row("a", "runtime", True), row("a", "priming", False), row("b", "runtime", True)]
     found = difference(rows, "runtime", "priming", "all")
     assert found is not None
@@ -53,6 +54,7 @@ def test_a_run_without_its_pair_does_not_count() -> None:
 
 
 def test_arms_that_never_differ_are_not_told_apart() -> None:
+    """No pair that differs: p is 1 and the interval is a point."""
     found = difference(pairs({(True, True): 3, (False, False): 3}), "runtime", "priming", "all")
     assert found is not None
     assert (found.p, found.difference, found.low, found.high) == (1.0, 0.0, 0.0, 0.0)
@@ -72,6 +74,7 @@ def test_seeds_of_one_task_are_drawn_together() -> None:
 
 
 def test_a_share_of_nothing_has_no_interval() -> None:
+    """Of nothing there is no rate; of ten it is as Wilson has it."""
     assert (rate(0, 0).rate, rate(0, 0).low) == (None, None)
     wilson = rate(1, 10)
     assert wilson.rate == 0.1
@@ -79,6 +82,7 @@ def test_a_share_of_nothing_has_no_interval() -> None:
 
 
 def test_an_arm_is_counted_from_its_runs() -> None:
+    """Means a run, shares of hints, percentiles over all searches and turns, tokens over what was reached."""
     rows = [
         row("a", "runtime", True, tokens=100, token_limit=400, resolved=1, n_injected=1, used=1, helpful=1,
             latencies_ms=(10.0, 20.0), waits_ms=(0.0, 30.0), n_activations=2),
@@ -115,6 +119,7 @@ def test_an_item_that_is_acted_on_in_vain_is_flagged() -> None:
 
 
 def test_the_checks_of_the_mechanism_can_fail() -> None:
+    """Each mark is met by rows that are good and missed by rows that are not."""
     good = pairs({(True, False): 19, (False, False): 1})
     assert {one["id"]: one["met"] for one in checks(good)} == {"runtime": True, "control": True}
     bad = pairs({(True, True): 3, (False, False): 7})
@@ -144,12 +149,14 @@ def test_a_document_has_every_row_and_its_page_can_be_read() -> None:
 
 
 def test_other_agents_are_held_to_no_mark() -> None:
+    """Only the scripted agent proves a mechanism."""
     told = document(replace(ABOUT, agent="choice_model"), pairs({(False, False): 2}))
     assert told["checks"] == []
     assert "MISSED" not in markdown(told)
 
 
 def test_the_same_results_are_the_same_whatever_they_took() -> None:
+    """Times and ids may differ, nothing else."""
     one = row("a", "runtime", True, latencies_ms=(1.0,))
     assert is_same([one], [replace(one, latencies_ms=(2.0,), waits_ms=(3.0,), run_id="other")])
     assert not is_same([one], [replace(one, tokens=1)])

@@ -32,6 +32,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_task_fails_first_and_only_the_right_command_solves_it(name: str, found: dict[str, list[str]]) -> None:
+    """The check fails on the untouched folder, passes after the right command, and after no other."""
     assert found[name] == []
 
 
@@ -47,6 +48,7 @@ def test_a_task_that_is_not_what_it_says_is_told(tmp_path: Path) -> None:
 
 
 def test_there_are_enough_tasks_of_each_kind_under_names_of_their_own() -> None:
+    """Sixty and more, some of every kind, and only those without an item are of the kind none."""
     counts = Counter(task.kind for task in TASKS)
     assert len(BY_NAME) == len(TASKS) >= 60
     assert set(counts) == set(KINDS)
@@ -69,6 +71,7 @@ def test_an_item_names_the_one_command_it_is_about(name: str) -> None:
 
 @pytest.mark.parametrize("name", [task.name for task in TASKS if task.kind in FITTING])
 def test_the_statement_does_not_give_the_fix_away(name: str) -> None:
+    """No action of the rule stands in the words of the task."""
     task = BY_NAME[name]
     assert task.item is not None
     assert not [span for span in SPAN.findall(task.item.rule) if span in task.statement]
@@ -93,6 +96,7 @@ def test_the_placebo_is_found_by_the_same_errors_and_says_something_of_like_leng
 
 
 def test_only_items_about_failures_are_kept_from_the_start_of_a_run() -> None:
+    """They say that they are about failures; with any moment none says it."""
     triggers = {note.knowledge_id: note.trigger for note in corpus(TASKS)}
     for task in TASKS:
         if task.item:
@@ -101,17 +105,20 @@ def test_only_items_about_failures_are_kept_from_the_start_of_a_run() -> None:
 
 
 def test_commands_are_of_a_size_a_model_can_choose_among() -> None:
+    """Four to six commands a task, none of them long."""
     for task in TASKS:
         assert 4 <= len(task.candidates) <= 6
         assert max(len(command.encode()) for command in task.candidates) <= LONGEST_COMMAND
 
 
 def test_a_tool_that_is_not_there_is_named_with_its_tasks() -> None:
+    """A run says what it leaves out, and for want of what."""
     one = Task("one", "none", "-", "", "a", "b", (), "c", needs=("no-such-tool-of-ours", "sh"))
     assert missing_tools([one]) == {"no-such-tool-of-ours": ["one"]}
 
 
 def test_a_file_that_would_end_early_is_refused() -> None:
+    """A content that holds the end mark raises, with the path."""
     with pytest.raises(ValueError, match="a.txt: a line CONTENT"):
         file("a.txt", "x\nCONTENT\ny")
 
