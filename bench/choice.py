@@ -20,11 +20,12 @@ from typing import Final
 from statsmodels.stats.proportion import proportion_confint
 
 from bench.choice_cases import CASES, ChoiceCase
+from bench.choice_checks import checked
 from contract.hint_block import render_hint_block
 from kernel.core.settling import CHECK_FIRST
 from kernel.drivers.choice_context import render, render_neutral
 from kernel.drivers.choice_model import real_scorer
-from kernel.drivers.choice_scoring import METHODS, Method, Scored, Scorer, highest, values
+from kernel.drivers.choice_scoring import METHODS, Method, Piece, Scored, Scorer, highest, values
 from kernel.messages import DEFAULT_RULES, Message, ToolCall
 from kernel.testing import hint
 
@@ -52,7 +53,7 @@ class Asked:
 
 
 def main() -> int:
-    """Ask everything and tell it. Returns the exit code: 2 where the model is not installed."""
+    """Ask everything and tell it. Returns the exit code: 1 for a missed check, 2 where the model is not installed."""
     parser = argparse.ArgumentParser(prog="python -m bench.choice", description=__doc__)
     parser.add_argument("--doc", type=Path, help="file of the page, markdown")
     options = parser.parse_args()
@@ -61,22 +62,37 @@ def main() -> int:
     except ImportError as error:
         print(error, file=sys.stderr)
         return 2
-    asked = [ask(scorer, case, condition) for case in CASES for condition in CONDITIONS]
-    page = markdown(asked, scorer.versions())
+    checks = list(checked(scorer))
+    asked = [one for case in CASES for one in ask(scorer, case)]
+    page = markdown(asked, scorer.versions(), checks)
     print(page)
     if options.doc:
         options.doc.write_text(page, encoding="utf-8")
-    return 0
+    return int(not all(met for _, met in checks))
 
 
-def ask(scorer: Scorer, case: ChoiceCase, condition: str) -> Asked:
-    """Put one situation to the model, as the first choice of a run after its first command failed."""
-    messages = history(case, {"hint": case.hint, "placebo": case.placebo, "decoy": case.decoy}.get(condition, ""))
+def ask(scorer: Scorer, case: ChoiceCase) -> list[Asked]:
+    """Put one situation to the model in every condition, as the first choice of a run after its first command failed.
+
+    The neutral story is the same in all of them and is computed once; the time of a choice has it in it.
+    """
+    neutral, neutral_took = _timed(scorer, render_neutral(history(case, "")), case.commands)
+    asked = []
+    for condition in CONDITIONS:
+        rule = {"hint": case.hint, "placebo": case.placebo, "decoy": case.decoy}.get(condition, "")
+        conditional, took = _timed(scorer, render(history(case, rule)), case.commands)
+        together = [1_000 * sum(both) for both in zip(neutral_took, took, strict=True)]
+        asked.append(Asked(case, condition, conditional, neutral, together[0], together[1]))
+    return asked
+
+
+def _timed(
+    scorer: Scorer, context: Sequence[Piece], commands: Sequence[str]
+) -> tuple[Sequence[Scored], tuple[float, float]]:
+    """Return the scores, and the seconds they took by the clock and of the processor."""
     started, used = time.perf_counter(), time.process_time()
-    conditional = scorer.score(render(messages), case.commands)
-    neutral = scorer.score(render_neutral(messages), case.commands)
-    took, cpu = time.perf_counter() - started, time.process_time() - used
-    return Asked(case, condition, conditional, neutral, 1_000 * took, 1_000 * cpu)
+    scores = scorer.score(context, commands)
+    return scores, (time.perf_counter() - started, time.process_time() - used)
 
 
 def history(case: ChoiceCase, rule: str) -> list[Message]:
@@ -96,7 +112,7 @@ def history(case: ChoiceCase, rule: str) -> list[Message]:
     return [*messages, Message("context", block, "hints")]
 
 
-def markdown(asked: Sequence[Asked], versions: Mapping[str, str]) -> str:
+def markdown(asked: Sequence[Asked], versions: Mapping[str, str], checks: Sequence[tuple[str, bool]]) -> str:
     """Return the page."""
     n = len(CASES)
     chance = sum(1 / len(case.commands) for case in CASES) / n
@@ -132,6 +148,12 @@ def markdown(asked: Sequence[Asked], versions: Mapping[str, str]) -> str:
         f"| situation | {' | '.join(CONDITIONS.values())} |",
         f"|---|{'---|' * len(CONDITIONS)}",
         *(f"| {case.name} | {' | '.join(_word(asked, case, one) for one in CONDITIONS)} |" for case in CASES),
+        "",
+        "## What holds of its numbers",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {says} | {'yes' if met else '**no**'} |" for says, met in checks),
         "",
         "## Cost",
         "",
