@@ -121,6 +121,7 @@ def whole(lowest: int, highest: int) -> dict[str, Any]:
 
 SHORT_TEXT: Final = {"type": "string", "maxLength": ID_LIMIT}
 MOMENT_PARAMETER: Final = OpenApiTypes.DATETIME
+DAY_PARAMETER: Final = OpenApiTypes.DATE
 EVENT_EXAMPLE: Final = {
     "event_id": "r-42:17",
     "run_id": "r-42",

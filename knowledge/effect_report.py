@@ -23,6 +23,7 @@ from knowledge.rollups import STRATA, Cell, n_waiting, points_by_stratum, read_c
 
 GROUPS: Final = ("trigger", "tool", "mcp_server", "algorithm_version", "experiment")
 FILTERS: Final = ("trigger", "tool", "mcp_server", "algorithm_version", "experiment", "knowledge_id")
+DAYS_MOST: Final = 366  # of one report
 MOST_GROUPS: Final = 100  # those with most searches; the rest is counted in the total alone
 STAGES: Final = ("retrieved", "offered", "selected", "injected", "used", "helpful")
 

@@ -8,6 +8,7 @@ from django.db import models
 
 from contract import stages
 from ingest.openapi import COUNT, MOMENT, NULLABLE_TEXT, page_of, ref
+from knowledge import effect_shapes
 from knowledge.effectiveness import BROKEN_DOWN, REACHED
 from knowledge.hints_api import shapes as hint_shapes
 from knowledge.items_api import openapi as item_shapes
@@ -58,6 +59,7 @@ def components() -> dict[str, Any]:
         "Activations": page_of("Activation", next=after, **told),
         "TriggerCounts": _trigger_counts(),
         "Effectiveness": _report(),
+        **effect_shapes.components(),
     }
 
 

@@ -6,7 +6,7 @@ from ingest.path_ids import IdConverter  # noqa: F401  (registers the `id` of th
 from knowledge.hints_api.views import BatchView, HintsView
 from knowledge.items_api.transfer import ExportView, ImportView
 from knowledge.items_api.views import EvidenceView, ItemsView, ItemView, RevisionsView, StateView, SuspensionView
-from knowledge.reports_api import EffectivenessView
+from knowledge.reports_api import EffectivenessView, EffectsView, ItemEffectsView
 from knowledge.runs_api import ActivationsView, RunsView, RunView
 
 urlpatterns = [
@@ -24,4 +24,6 @@ urlpatterns = [
     path("runs/<id:run_id>/activations", ActivationsView.as_view(), name="api-run-activations"),
     path("runs/<id:run_id>", RunView.as_view(), name="api-run"),
     path("reports/effectiveness", EffectivenessView.as_view(), name="api-effectiveness"),
+    path("reports/effects", EffectsView.as_view(), name="api-effects"),
+    path("reports/effects/items", ItemEffectsView.as_view(), name="api-item-effects"),
 ]

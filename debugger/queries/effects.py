@@ -20,7 +20,7 @@ from debugger.queries.effect_words import (
     rate_words,
     tally_words,
 )
-from knowledge.effect_report import FILTERS, GROUPS, Asked, Day, EffectReport, Group, make_report
+from knowledge.effect_report import DAYS_MOST, FILTERS, GROUPS, Asked, Day, EffectReport, Group, make_report
 from knowledge.effects.costs import CostReport, costs_of
 from knowledge.effects.counts import Stratum
 from knowledge.effects.estimates import Difference
@@ -28,7 +28,6 @@ from knowledge.effects.rates import Step
 
 PERIODS: Final = {"7": "last 7 days", "30": "last 30 days", "90": "last 90 days", "365": "last year"}
 PERIOD: Final = "30"
-DAYS_MOST: Final = 366  # of one report
 TEXT_MOST: Final = 200  # code points of a filter
 GROUP_WORDS: Final = {
     "trigger": "by trigger",
