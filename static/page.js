@@ -89,11 +89,14 @@
   }
   for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) document.addEventListener(name, failed);
 
+  const busy = new WeakMap(); // by request: an answer may have led to another place than was asked for
   document.addEventListener("htmx:beforeRequest", ({ detail }) => {
-    if (detail.target && !isPoll(detail.elt)) detail.target.setAttribute("aria-busy", "true");
+    if (!detail.target || isPoll(detail.elt)) return;
+    detail.target.setAttribute("aria-busy", "true");
+    busy.set(detail.xhr, detail.target);
   });
   document.addEventListener("htmx:afterRequest", ({ detail }) => {
-    if (detail.target) detail.target.removeAttribute("aria-busy");
+    busy.get(detail.xhr)?.removeAttribute("aria-busy");
     if (!detail.successful) return;
     if (detail.target) forget(detail.target);
     if (!isPoll(detail.elt)) return;

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import SCREENSHOTS, Visitor
+from tests.browser.conftest import Visitor
 from tests.factories import Recorder, send, typical_run
 from tests.spoken_run import spoken_run
 
@@ -227,48 +227,8 @@ def test_a_key_is_made_and_copied_by_sight(visitor: Visitor) -> None:
     assert raw not in page.content()
 
 
-def test_everything_that_can_be_used_has_a_name(visitor: Visitor) -> None:
-    """Each control says what it is to somebody who does not see it, and no id stands twice."""
-    send(visitor.project, typical_run("r-42"))
-    page = visitor.open(f"{RUN}?event=r-42%3A8")
-    for path in (f"{RUN}?event=r-42%3A8", "/alpha/runs/", "/alpha/keys/"):
-        page.goto(path)
-        assert page.evaluate(NAMELESS) == []
-        assert page.evaluate(REPEATED_IDS) == []
-
-
 NAMELESS = """() => [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary")]
   .filter(node => !(node.ariaLabel || node.textContent.trim() || node.title || (node.labels && node.labels.length)))
   .map(node => node.outerHTML.slice(0, 120))"""
 REPEATED_IDS = """() => { const ids = [...document.querySelectorAll("[id]")].map(node => node.id);
   return ids.filter((id, index) => ids.indexOf(id) !== index); }"""
-
-
-@pytest.mark.parametrize("width", [1280, 400])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pages_fit_their_screen(visitor: Visitor, width: int, theme: str) -> None:
-    """No page scrolls sideways at 1280 and at 400 pixels; pictures of all are kept for a person to look at."""
-    for number in range(3):
-        send(visitor.project, typical_run(f"r-{number}", RECENT - timedelta(minutes=number)))
-    send(visitor.project, typical_run("r-42", RECENT, ended=False)[:20])
-    send(visitor.project, spoken_run()[0])
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page = visitor.open("/alpha/runs/", viewport={"width": width, "height": 860}, color_scheme=theme)
-    pages = {
-        "runs": "/alpha/runs/",
-        "run": "/alpha/runs/r-1/",
-        "run-live": RUN,
-        "why": "/alpha/runs/r-1/?event=r-1%3A8",
-        "why-page": "/alpha/runs/r-1/activations/r-1:a1/",
-        "event": "/alpha/runs/r-1/?event=r-1%3A6",
-        "request": "/alpha/runs/r-1/requests/r-1:14/",
-        "request-spoken": "/alpha/runs/spoken/requests/spoken:11/",
-        "run-spoken": "/alpha/runs/spoken/",
-        "keys": "/alpha/keys/",
-        "sign-in": "/sign-in/",
-    }
-    for name, path in pages.items():
-        page.goto(path)
-        page.screenshot(path=SCREENSHOTS / f"{name}-{width}-{theme}.png")
-        wide = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-        assert wide[0] <= wide[1], f"{name} is {wide[0]} wide on a screen of {wide[1]}"

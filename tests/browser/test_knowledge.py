@@ -9,7 +9,7 @@ from knowledge.drafts import ItemDraft
 from knowledge.exchange.starter import starter_drafts
 from knowledge.items import create_item, revise_item
 from knowledge.models import HintAnswer
-from tests.browser.conftest import SCREENSHOTS, Visitor
+from tests.browser.conftest import Visitor
 from tests.factories import send, typical_run
 
 pytestmark = pytest.mark.browser
@@ -138,9 +138,7 @@ def test_an_edit_of_an_older_text_keeps_what_was_written(visitor: Visitor) -> No
     visitor.complaints = [told for told in visitor.complaints if "409" not in told]  # the browser's word on the answer
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 400])
-def test_nothing_is_cut_off_at_any_width(visitor: Visitor, width: int, scheme: str) -> None:
+def test_nothing_is_cut_off_on_a_narrow_screen(visitor: Visitor) -> None:
     """Nothing scrolls sideways however long ids and words are, and every field has a name."""
     long = "a-very-long-name-" + "n" * 150
     draft = ItemDraft(
@@ -150,8 +148,7 @@ def test_nothing_is_cut_off_at_any_width(visitor: Visitor, width: int, scheme: s
     create_item(visitor.project, draft, by="n" * 100, reason=long)
     create_item(visitor.project, ItemDraft("k-17", "Run `git init` first.", state="confirmed"), by="a", reason="r")
     send(visitor.project, typical_run("r-42"))
-    page = visitor.open(LIST, viewport={"width": width, "height": 860}, color_scheme=scheme)
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page = visitor.open(LIST, viewport={"width": 400, "height": 860})
     pages = {
         "list": LIST,
         "item": "/alpha/knowledge/items/k-17/",
@@ -167,7 +164,6 @@ def test_nothing_is_cut_off_at_any_width(visitor: Visitor, width: int, scheme: s
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
         fields = page.locator("main :is(input:not([type=hidden]), textarea, select)").all()
         assert all(field.evaluate("field => !!(field.labels.length || field.ariaLabel)") for field in fields), name
-        page.screenshot(path=SCREENSHOTS / f"knowledge-{name}-{width}-{scheme}.png", full_page=True)
 
 
 @pytest.mark.parametrize("width", [1280, 620, 400])

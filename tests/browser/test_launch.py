@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kernel.testing import MemoryEdges, ScriptedModel
-from tests.browser.conftest import SCREENSHOTS, Visitor
+from tests.browser.conftest import Visitor
 from tests.kernel_worker import KernelWorker, kernel_worker
 
 pytestmark = pytest.mark.browser
@@ -63,15 +63,3 @@ def test_a_scenario_is_started_watched_and_run_again(visitor: Visitor, kernel: K
     assert [data["limits"]["max_turns"] for data in reported] == [5, 5]
     page.get_by_role("link", name="Compare the two").click()
     expect(page).to_have_url(re.compile(f"/alpha/compare/\\?a={old}&b={new}"))
-
-
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (400, "dark")])
-def test_the_form_fits(visitor: Visitor, width: int, theme: Any) -> None:
-    """Everything stands within the page; each field has a name that is read out; the picture is kept."""
-    options = {"viewport": {"width": width, "height": 900}, "color_scheme": theme}
-    page = visitor.open("/alpha/runs/new/start/?scenario=team", **options)
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"run-new-{width}-{theme}.png", full_page=True)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    unnamed = "[...document.querySelectorAll('.run-form :is(input:not([type=hidden]), textarea, select)')]"
-    assert page.evaluate(f"{unnamed}.filter((one) => !one.labels.length).map((one) => one.name)") == []

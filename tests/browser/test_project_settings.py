@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ingest.models import Project, Run
-from tests.browser.conftest import SCREENSHOTS, Visitor
+from tests.browser.conftest import Visitor
 from tests.factories import make_person, send, typical_run
 from tests.ingest.aged import age, days_ago
 
@@ -64,15 +64,13 @@ def test_a_run_and_then_its_project_are_deleted(visitor: Visitor) -> None:
     expect(page.locator("#content")).to_contain_text("member of no project")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 400])
-def test_nothing_is_cut_off_at_any_width(visitor: Visitor, width: int, scheme: str) -> None:
+def test_nothing_is_cut_off_on_a_narrow_screen(visitor: Visitor) -> None:
     """Nothing scrolls sideways, the menu stays on one line, and every field has a name."""
     Project.objects.update(
         retention_days=30, redaction_patterns=[{"kind": "order_id", "pattern": "ORD-[0-9]{8}" + "x" * 200}]
     )
     make_person("a-person-with-a-long-name-" + "n" * 100, visitor.project)
-    page = visitor.open("/alpha/settings/", viewport={"width": width, "height": 860}, color_scheme=scheme)
+    page = visitor.open("/alpha/settings/", viewport={"width": 400, "height": 860})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     heights = page.locator(".top nav a").evaluate_all("links => links.map(link => link.getClientRects().length)")
     assert set(heights) == {1}
@@ -81,5 +79,3 @@ def test_nothing_is_cut_off_at_any_width(visitor: Visitor, width: int, scheme: s
         assert field.evaluate("input => !!(input.labels.length || input.ariaLabel)")
     expect(page.get_by_role("link", name="Settings")).to_have_attribute("aria-current", "page")
     assert re.search("30", page.get_by_label("Days kept").input_value())
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"settings-{width}-{scheme}.png", full_page=True)
