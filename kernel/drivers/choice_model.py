@@ -142,10 +142,10 @@ class ChoiceDriver:
         return candidates
 
 
-def real_scorer() -> Scorer:
+def real_scorer(module: str = REAL) -> Scorer:
     """Load the model that `requirements-behaviour.txt` brings. Raises ImportError."""
     try:
-        scorer: Scorer = importlib.import_module(REAL).LlamaScorer.shipped()
+        scorer: Scorer = importlib.import_module(module).LlamaScorer.shipped()
     except ModuleNotFoundError as error:
         raise ImportError(
             f"the choice model needs {error.name}, which is not installed: "

