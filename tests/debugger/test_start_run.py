@@ -63,6 +63,7 @@ def test_settings_of_the_command_line_replace_those_of_the_spec() -> None:
     ],
 )
 def test_a_setting_that_cannot_be_is_named_with_its_bounds(given: str, said: str) -> None:
+    """The message has the setting, what it may be, and nothing is made of it."""
     with pytest.raises(SettingError, match=said.replace("(", r"\(")):
         with_settings(SPEC, [given])
 
