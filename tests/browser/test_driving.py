@@ -18,6 +18,7 @@ from debugger.embedded.sockets import free_port
 from debugger.launching import start_run, wait_for_run
 from kernel.messages import RunSpec, Switches
 from kernel.testing import MemoryEdges, ScriptedModel, call
+from tests.browser.accessibility import wrong_with
 from tests.browser.conftest import SCREENSHOTS, Visitor
 from tests.conftest import RunningStack
 from tests.factories import Recorder, send, typical_run
@@ -179,6 +180,7 @@ def test_the_panel_fits(visitor: Visitor, kernel: KernelWorker, theme: Any, widt
     panel_of(page).get_by_role("button", name="Deny").click()
     expect(panel_of(page)).to_contain_text("Shorten it by 1.")
     page.locator("#ask-cancel summary").click()
+    assert wrong_with(page) == []
     page.screenshot(path=SCREENSHOTS / f"waiting-error-{width}-{theme}.png", full_page=True)
     page.locator("#waiting-title").click()
     expect(page.get_by_label("Reason")).to_be_hidden()
