@@ -52,4 +52,5 @@ def test_facets_hold_the_words_of_the_chain() -> None:
 
 
 def test_a_run_without_events_has_its_status_alone() -> None:
+    """What is not known has no facet."""
     assert run_facets(1, fold_run([])) == ["1:injection:false", "1:status:running"]
