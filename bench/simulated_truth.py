@@ -25,7 +25,7 @@ LOOK_EVERY = 10  # points
 HARM = -0.15
 SHARE = 0.2
 ITEM_POINTS = 400
-BROKEN_POINTS = 1_000
+BROKEN = ((0.2, 1_000), (0.2, 3_000), (0.3, 1_000), (0.5, 1_000))  # share of withheld points that are lost, draws
 RATE = 0.47  # success of the average withheld point of the worlds
 BY_NAME = {world.name: world for world in WORLDS}
 
@@ -168,9 +168,9 @@ def _print_found(experiments: int) -> None:
     one = watched(BY_NAME["harmful"], experiments, n_points)
     print(f"\nHarm of {HARM:+.0%} is found within {n_points} points, as the power table says for {POWER:.0%}: ", end="")
     print(f"{share_in_words(one.harms, experiments)}; called help: {one.helps:.1%}")
-    for lost in (0.2, 0.3, 0.5):
-        seen = noticed(World("broken", lost=lost), experiments, BROKEN_POINTS)
-        print(f"{lost:.0%} of withheld points lost, {BROKEN_POINTS:,} draws: {seen:.1%} `invalid`", flush=True)
+    for lost, draws in BROKEN:
+        seen = noticed(World("broken", lost=lost), experiments, draws)
+        print(f"{lost:.0%} of withheld points lost, {draws:,} draws: {seen:.1%} `invalid`", flush=True)
     many = max(experiments // 10, 1)
     found, wrong = suspended(many, ITEM_POINTS)
     print(f"20 items, 2 of them at -25 points, {ITEM_POINTS} draws each, {many} times: {found:.1%} of the two are")
