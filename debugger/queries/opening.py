@@ -66,6 +66,17 @@ class BuiltRun:
         return self.loaded
 
 
+def warnings_of(run: GuardedRun) -> tuple[str, ...]:
+    """Return what does not fit together in a run's spans; of a long run only once its timeline is stored.
+
+    Four queries for a short run, one for a stored one.
+    """
+    stored = find_stored(run, settings.TIMELINE_STORED_FROM)
+    if stored is not None:
+        return stored.timeline.warnings
+    return load(run).timeline.warnings if run.registry.last_arrival < settings.TIMELINE_STORED_FROM else ()
+
+
 def open_run(run: GuardedRun) -> BuiltRun | StoredRun:
     """Return the run as its pages read it. Four queries where all of it is read, one where it is stored."""
     return find_stored(run, settings.TIMELINE_STORED_FROM) or BuiltRun(load(run))

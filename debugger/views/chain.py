@@ -12,6 +12,7 @@ from debugger.htmx import HtmxHttpRequest, wants_fragment
 from debugger.queries.chain import COLUMNS, Chain
 from debugger.queries.chain_picture import draw, keys_of
 from debugger.queries.chain_rows import LISTED, list_lines, load_chain, why_empty
+from debugger.queries.opening import warnings_of
 
 LONGEST_NUMBER: Final = 18  # digits of a number in an address
 NOTHING_NEW: Final = 204
@@ -35,7 +36,8 @@ def chain(request: HtmxHttpRequest, project: str, run_id: str) -> HttpResponse:
             return HttpResponse(status=NOTHING_NEW)
         return render(request, "_chain_news.html", {**context, "has_news": True})
     rows = load_chain(run)
-    context |= {"warnings": rows.warnings, "n_unfolded": max(0, run.registry.last_arrival - folded), "folded": folded}
+    warnings = (*warnings_of(run), *rows.warnings)
+    context |= {"warnings": warnings, "n_unfolded": max(0, run.registry.last_arrival - folded), "folded": folded}
     context["is_live"] = context["n_unfolded"] or run.summary is None or run.summary.status == "running"
     if not rows.chain.lines:
         return render(request, "run_chain.html", {**context, "empty": why_empty(run)})

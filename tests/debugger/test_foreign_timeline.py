@@ -287,13 +287,20 @@ def test_case_27_a_run_of_any_date_is_found_by_its_id(project: Project) -> None:
 
 
 def test_case_31_the_list_of_rows_is_sent_without_content(project: Project) -> None:
-    """200 spans of 20 KB each: the page stays small, the content is in the panel of its row."""
+    """Users waited for ever while a page loaded every span with all its content.
+
+    200 spans of 20 KB each: the page stays small and says how many rows of how many it has, a window is no larger for
+    being further on, and the content is in the panel of its row.
+    """
     client = client_of(project)
     big = "word " * 4_000
     send(project, [span(1, "agent", ms=900), *(span(n, "model", parent=1, data={"text": big}) for n in range(2, 202))])
     whole = page(client, "run-detail", TRACE)
     assert len(whole) < 400_000
     assert whole.count("word word") <= 201 * 20
+    assert f"rows 1–{WINDOW} of 201" in plain(whole)
+    last = page(client, "run-rows", TRACE, **{"from": f"{3 * WINDOW}"})
+    assert len(last) < 80_000 and last.count("data-row ") == WINDOW
     assert big[:3_000] in page(client, "event-detail", TRACE, f"{2:016x}")
 
 
@@ -311,8 +318,37 @@ def test_case_32_data_uris_are_chips_in_rows_and_panel(project: Project) -> None
     assert image[:200] not in whole + panel
 
 
+def test_case_32_many_levels_with_large_pictures_open_as_windows_of_chips(project: Project) -> None:
+    """Users saw megabytes of base64 as text, and waited seconds for each click in deep traces.
+
+    130 levels, each with a picture, two of several megabytes: the page and each panel stay small, a picture is a chip,
+    also one that was cut when it came in, and a deep row says its level.
+    """
+    client = client_of(project)
+    letters = "iVBORw0KGgo" * 2_000
+    for first in range(1, 131, 10):
+        batch = []
+        for n in range(first, first + 10):
+            image = "data:image/png;base64," + letters * (120 if n in (40, 130) else 1)
+            batch.append(
+                span(n, "model", parent=n - 1 if n > 1 else None, start=n, ms=900 - n, data={"text": f"Look: {image}"})
+            )
+        send(project, batch)
+    pages = [page(client, "run-detail", TRACE, **{"from": f"{start}"}) for start in range(0, 130, WINDOW)]
+    assert max(map(len, pages)) < 120_000
+    assert sum(one.count("[image/png · ") for one in pages) == 130
+    panels = [page(client, "event-detail", TRACE, f"{n:016x}") for n in (39, 40, 130)]
+    assert max(map(len, panels)) < 60_000
+    assert all('<span class="chip-data">image/png · ' in one for one in panels)
+    assert not any(letters[:200] in one for one in (*pages, *panels))
+    assert "level 129" in plain(pages[-1])
+
+
 def test_case_33_counts_and_more_are_always_visible(project: Project) -> None:
-    """1,001 spans: what part is shown, of how many, and the way to the rest."""
+    """Users saw the first 1,000 spans and believed that others had been overwritten.
+
+    1,001 spans: what part is shown, of how many, and the way to the rest, filtered or not.
+    """
     client = client_of(project)
     send(project, [span(1, "agent", ms=5000), *(span(n, parent=1, start=n) for n in range(2, 1_001))])
     send(project, [span(1_001, parent=1, start=1_001)])
@@ -323,10 +359,16 @@ def test_case_33_counts_and_more_are_always_visible(project: Project) -> None:
     last = page(client, "run-detail", TRACE, **{"event": f"{1_001:016x}"})
     assert f"rows {1_000 // WINDOW * WINDOW + 1:,}–1,001 of 1,001" in plain(last)
     assert f'data-event="{1_001:016x}"' in last
+    found = page(client, "run-detail", TRACE, q="span 99")
+    assert "of 1,001 rows" in plain(found) or "1,001 in all" in plain(found)
 
 
 def test_case_36_a_circle_skew_and_missing_parents_are_banners(project: Project) -> None:
-    """What could not be put together is said with its cause, and everything else is drawn."""
+    """Users saw an empty page and took a failed computation for a run without anything in it.
+
+    What could not be put together is said with its cause, on the timeline and where the chain is asked for, and
+    everything else is drawn.
+    """
     client = client_of(project)
     events = [
         span(1, "agent", ms=1000), span(2, parent=3, start=1), span(3, parent=2, start=2),
@@ -338,6 +380,9 @@ def test_case_36_a_circle_skew_and_missing_parents_are_banners(project: Project)
     for said in ("1 circle, cut", "Outside the time of the parent: 1 span.", "Incomplete: the parent of 1 row has"):
         assert said in whole
     assert len(re.findall(r"data-row ", whole)) == 5
+    chain = plain(page(client, "run-chain", TRACE))
+    for said in ("1 circle, cut", "Outside the time of the parent: 1 span.", "Incomplete: the parent of 1 row has"):
+        assert said in chain
 
 
 def test_the_panel_of_a_span_shows_all_it_said(project: Project) -> None:
