@@ -180,17 +180,19 @@ def _chain(chance: random.Random, n_activations: int) -> Any:
             ActivationFacts(
                 name, trigger=chance.choice(("tool.failed", "tool.failed", "mcp.first_call")), tool=chance.choice(TOOLS),
                 result="success", algorithm_version="hybrid.v3", arm=arm, experiment="spring" if arm else "",
-                share=0.25 if arm else None, situation_key=name, duration_ms=chance.random() * 80, resolved=good, near=good,
+                share=0.25 if arm else None, situation_key=name, duration_ms=chance.random() * 80,
+                resolved=good, near=good,
                 n_retrieved=2, n_offered=2, n_injected=2 if arm != "withheld" else 0, tokens=120, calls_after=3,
             )
         )  # fmt: skip
         for item in chance.sample(range(ITEMS), 2):
-            stamps = (
+            withheld = {"dropped_ns": 3, "drop_reason": "holdout"}
+            stamps: Any = withheld if arm == "withheld" else {"selected_ns": 2, "injected_ns": 3}
                 {"dropped_ns": 3, "drop_reason": "holdout"}
                 if arm == "withheld"
                 else {"selected_ns": 2, "injected_ns": 3}
             )
-            candidates.append(CandidateFacts(name, f"k-{item}", tokens=60, offered_ns=1, **stamps))  # type: ignore[arg-type]
+            candidates.append(CandidateFacts(name, f"k-{item}", tokens=60, offered_ns=1, **stamps))
     return RunChain(RunFacts(success=chance.random() < 0.5), tuple(activations), tuple(candidates))
 
 
