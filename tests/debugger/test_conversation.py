@@ -67,6 +67,7 @@ def test_its_page_says_so_and_leads_to_them(project: Project) -> None:
     assert head is not None
     assert "turn 2 of 3 in conversation" in " ".join(re.sub(r"<[^>]*>", " ", head[0]).split())
     assert 'data-copy="talk &quot;1&quot; &lt;b&gt;"' in head[0]
+    assert f'href="{reverse("run-list", args=["alpha"])}?conversation=talk%20%221%22%20%3Cb%3E"' in head[0]
     for run_id in ("t-1", "t-3"):
         assert f'href="{reverse("run-detail", args=["alpha", run_id])}"' in head[0]
     assert "← turn before" not in client.get(reverse("run-detail", args=["alpha", "t-1"])).content.decode()
