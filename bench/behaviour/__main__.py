@@ -50,6 +50,7 @@ PACKAGES: Final = ("statsmodels", "numpy")
 def main() -> int:
     """Run the benchmark and return the exit code."""
     options = _options()
+    out = _place(options)
     tasks, left_out = _tasks(options.tasks)
     for tool, names in left_out.items():
         print(f"{tool} is not installed, so these tasks are left out: {', '.join(names)}", file=sys.stderr)
@@ -74,7 +75,7 @@ def main() -> int:
         any_moment=options.any_moment,
     )
     report = document(about, rows)
-    _write(options, report)
+    _write(report, out, options.doc)
     return int(not all(check["met"] for check in report["checks"]))
 
 
@@ -187,19 +188,24 @@ def _command() -> str:
     return " ".join(["python -m bench.behaviour", *sys.argv[1:]])
 
 
-def _write(options: argparse.Namespace, report: dict[str, object]) -> None:
-    """Write the JSON, whole or not at all, and the page."""
+def _place(options: argparse.Namespace) -> Path:
+    """Return where the JSON goes; asked before a stack is started, as that has a VAR_DIR of its own."""
     var_dir = options.into.parent if options.into else Path(os.environ.get("VAR_DIR", "var"))
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    out = options.out or var_dir / "experiments" / f"behaviour-{options.agent}-{stamp}.json"
+    named = var_dir / "experiments" / f"behaviour-{options.agent}-{stamp}.json"
+    return Path(options.out or named).absolute()
+
+
+def _write(report: dict[str, object], out: Path, doc: Path | None) -> None:
+    """Write the JSON, whole or not at all, and the page."""
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_suffix(".part")
     part.write_text(json.dumps(report, indent=1))
     part.replace(out)
     print(f"report: {out}")
-    if options.doc:
-        options.doc.write_text(markdown(report))
-        print(f"page: {options.doc}")
+    if doc:
+        doc.write_text(markdown(report))
+        print(f"page: {doc}")
     for check in report["checks"]:  # type: ignore[attr-defined] # a list of objects
         print(
             f"{'met   ' if check['met'] else 'MISSED'} {check['says']}: {check['value']:.3f}, wanted {check['wanted']}"

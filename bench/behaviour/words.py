@@ -193,7 +193,8 @@ def _items(doc: Doc) -> str:
         [
             "## Items",
             "",
-            f"{n_helpful} items were injected at runtime, acted on, and did good each time. The others:",
+            f"{n_helpful} items were injected at runtime, acted on, and did good each time. The others stand below; a dash is",
+            "an item of which the fold saw no use: the words of its action had stood in a call before, or nobody acted on it.",
             "",
             *_table(head, rows),
         ]
@@ -203,6 +204,7 @@ def _items(doc: Doc) -> str:
 def _sweep(doc: Doc) -> str:
     if not doc["sweep"]:
         return ""
+    none = sorted({line["tokens"] for line in doc["sweep"] if not line["with_hint"]})
     rows = [
         (
             line["tokens"],
@@ -234,6 +236,7 @@ def _sweep(doc: Doc) -> str:
             "",
             "The runtime arm with other budgets, on every fourth of the tasks with a fitting item. A run has "
             "four times the tokens.",
+            *(f"With {tokens} tokens no hint fits: its block alone is larger." for tokens in none),
             "",
         ]
         + _table(head, rows)
