@@ -188,10 +188,6 @@ def _chain(chance: random.Random, n_activations: int) -> Any:
         for item in chance.sample(range(ITEMS), 2):
             withheld = {"dropped_ns": 3, "drop_reason": "holdout"}
             stamps: Any = withheld if arm == "withheld" else {"selected_ns": 2, "injected_ns": 3}
-                {"dropped_ns": 3, "drop_reason": "holdout"}
-                if arm == "withheld"
-                else {"selected_ns": 2, "injected_ns": 3}
-            )
             candidates.append(CandidateFacts(name, f"k-{item}", tokens=60, offered_ns=1, **stamps))
     return RunChain(RunFacts(success=chance.random() < 0.5), tuple(activations), tuple(candidates))
 
