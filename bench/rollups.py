@@ -178,7 +178,8 @@ def _chain(chance: random.Random, n_activations: int) -> Any:
         name = f"a{number}"
         activations.append(
             ActivationFacts(
-                name, trigger=chance.choice(("tool.failed", "tool.failed", "mcp.first_call")), tool=chance.choice(TOOLS),
+                name, trigger=chance.choice(("tool.failed", "tool.failed", "mcp.first_call")),
+                tool=chance.choice(TOOLS),
                 result="success", algorithm_version="hybrid.v3", arm=arm, experiment="spring" if arm else "",
                 share=0.25 if arm else None, situation_key=name, duration_ms=chance.random() * 80,
                 resolved=good, near=good,
