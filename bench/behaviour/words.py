@@ -193,8 +193,8 @@ def _items(doc: Doc) -> str:
         [
             "## Items",
             "",
-            f"{n_helpful} items were injected at runtime, acted on, and did good each time. The others stand below; a dash is",
-            "an item of which the fold saw no use: the words of its action had stood in a call before, or nobody acted on it.",
+            f"{n_helpful} items were injected at runtime, acted on, and did good each time. The others stand below; a dash",
+            "is an item of which the fold saw no use: the words of its action had stood in a call before, or nobody acted.",
             "",
             *_table(head, rows),
         ]
