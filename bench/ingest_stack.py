@@ -92,6 +92,7 @@ def _started(stack: Stack, *, workers: bool) -> BenchStack:
     from ingest.models import Project  # noqa: PLC0415
 
     call_command("migrate", verbosity=0)
+    call_command("collectstatic", verbosity=0, interactive=False)
     with transaction.atomic():
         ensure_partitions([datetime.now(UTC).date()])
     project, _ = Project.objects.get_or_create(slug="bench", defaults={"name": "Bench"})
