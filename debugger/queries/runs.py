@@ -138,9 +138,11 @@ def list_runs(project_id: int, asked: Asked, cursor: str = "") -> RunList:
     wanted, more = asked.runs, asked.more(project_id)
     page = page_of(project_id, wanted, cursor, PAGE, *more)
     counted = COUNTED_FILTERED if wanted.is_of_chain or more else COUNTED
-    n_matching = None
-    if not cursor:
-        n_matching = count_runs(project_id, wanted, counted, *more) if page.n_found is None else page.n_found
+    n_matching = page.n_found if not cursor else None
+    if n_matching is None and wanted.text:  # each task would be read whole to count those of a common text
+        counted = PAGE
+    elif n_matching is None and not cursor:
+        n_matching = count_runs(project_id, wanted, counted, *more)
     return RunList(run_lines(project_id, page.rows), page.next, n_matching, 0 if cursor else counted)
 
 
