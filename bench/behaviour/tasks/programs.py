@@ -1,6 +1,6 @@
 """Tasks with programs in Python: profiles, encodings, modules, formats."""
 
-from bench.behaviour.task import Item, Task, file, gate, sealed
+from bench.behaviour.task import Item, Task, file, sealed
 
 OPTIONS = """
 import hashlib
@@ -244,20 +244,6 @@ open("cols.txt", "w").write(str(len(parts)))
         wrong=("python3 cargo.py --hold fram", "python3 cargo.py --hold 1", "python3 cargo.py --hold all"),
         check="test -s cargo.txt",
         item=Item("The cargo manifest of the Fram is printed by `--hold f-aft-2`.", topics=("cargo manifest", "Fram")),
-    ),
-    Task(
-        name="py-priming-roster",
-        kind="priming",
-        statement="Write the night roster of the Andenes watch with roster.sh to roster.txt.",
-        setup=file("roster.sh", gate("WATCH", "dogger-third", "no roster") + "\necho names > roster.txt"),
-        first="sh roster.sh",
-        right="WATCH=dogger-third sh roster.sh",
-        wrong=("WATCH=night sh roster.sh", "WATCH=andenes sh roster.sh", "WATCH=1 sh roster.sh"),
-        check="test -s roster.txt",
-        item=Item(
-            "The night roster of the Andenes watch is written with `WATCH=dogger-third`.",
-            topics=("night roster", "Andenes watch"),
-        ),
     ),
     Task(
         name="py-none-key",
