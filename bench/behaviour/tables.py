@@ -143,8 +143,8 @@ def items(doc: Doc) -> str:
         [
             "## Items",
             "",
-            f"{n_helpful} items were injected at runtime, acted on, and did good each time. A dash among the others is an",
-            "item of which the fold saw no use: its action's words had stood in a call before, or nobody acted on it.",
+            f"{n_helpful} items were injected at runtime, acted on, and did good each time. A dash among the others is",
+            "one of which the fold saw no use: its action's words had stood in a call before, or nobody acted on it.",
             "",
             *_table(head, rows),
         ]
