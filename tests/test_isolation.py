@@ -56,6 +56,7 @@ OF_NO_PROJECT: Final = {
     "rest": "no/such/address",
     "condition": "a-condition",
     "column": "a-column",
+    "name": "behaviour-none",
     "number": 1,
 }
 
