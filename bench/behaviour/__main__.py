@@ -75,7 +75,7 @@ def main() -> int:
         any_moment=options.any_moment,
     )
     report = document(about, rows)
-    _write(report, out, options.doc)
+    _write(report, out, options.doc, options.beside)
     return int(not all(check["met"] for check in report["checks"]))
 
 
@@ -91,6 +91,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--any-moment", action="store_true", help="items about failures may be found when a run begins")
     parser.add_argument("--into", type=Path, help="up.json of a running stack, which keeps the runs")
     parser.add_argument("--out", type=Path, help="file of the report, JSON")
+    parser.add_argument("--beside", type=Path, help="report made with --any-moment, told on the page as well")
     parser.add_argument("--doc", type=Path, help="file of the page, markdown")
     options = parser.parse_args()
     unknown = [arm for arm in options.arms if arm not in ARMS]
@@ -196,7 +197,7 @@ def _place(options: argparse.Namespace) -> Path:
     return Path(options.out or named).absolute()
 
 
-def _write(report: dict[str, object], out: Path, doc: Path | None) -> None:
+def _write(report: dict[str, object], out: Path, doc: Path | None, beside: Path | None) -> None:
     """Write the JSON, whole or not at all, and the page."""
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_suffix(".part")
@@ -204,7 +205,7 @@ def _write(report: dict[str, object], out: Path, doc: Path | None) -> None:
     part.replace(out)
     print(f"report: {out}")
     if doc:
-        doc.write_text(markdown(report))
+        doc.write_text(markdown(report, json.loads(beside.read_text()) if beside else None))
         print(f"page: {doc}")
     for check in report["checks"]:  # type: ignore[attr-defined] # a list of objects
         print(

@@ -8,18 +8,23 @@ SHOWN_ON: Final = ("fitting", "invented", "known", "priming", "none", "wrong")
 Doc = Mapping[str, Any]
 
 
-def success(doc: Doc) -> str:
-    """Return the shares solved, arm by kind of task."""
+def shares(doc: Doc) -> str:
+    """Return the table of the shares solved, arm by kind of task."""
     titles = {arm["id"]: arm["title"] for arm in doc["arms"]}
     arms = list(titles)
     figures = {(one["id"], one["on"]): one for one in doc["figures"]}
-    lines = ["## Success", "", "Share of runs whose folder is as wanted, with Wilson's interval of 95%.", ""]
-    lines += [f"| tasks | {' | '.join(titles[arm] for arm in arms)} |", f"|---{'|---' * len(arms)}|"]
+    lines = [f"| tasks | {' | '.join(titles[arm] for arm in arms)} |", f"|---{'|---' * len(arms)}|"]
     for subset in (*SHOWN_ON, "all"):
         cells = [_rate(figures[arm, subset]["success"]) if (arm, subset) in figures else "–" for arm in arms]
         lines.append(f"| {subset} | {' | '.join(cells)} |")
-    about = {arm["id"]: f"- **{arm['title']}** {arm['about']}." for arm in doc["arms"]}
-    return "\n".join([*lines, "", "*fitting* is invented and known together.", "", *about.values()])
+    return "\n".join(lines)
+
+
+def success(doc: Doc) -> str:
+    """Return the shares solved, and what the arms are."""
+    lines = ["## Success", "", "Share of runs whose folder is as wanted, with Wilson's interval of 95%.", ""]
+    lines += [shares(doc), "", "*fitting* is invented and known together.", ""]
+    return "\n".join([*lines, *(f"- **{arm['title']}** {arm['about']}." for arm in doc["arms"])])
 
 
 def differences(doc: Doc) -> str:

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bench.behaviour import tables
-from bench.behaviour.task import KINDS
+from bench.behaviour.task import FITTING, KINDS
 
 TITLE: Final = "# What runtime hints change: the behavioural benchmark"
 
 Doc = Mapping[str, Any]
 
 
-def markdown(doc: Doc) -> str:
-    """Return the whole page."""
+def markdown(doc: Doc, beside: Doc | None = None) -> str:
+    """Return the whole page. `beside` is a report in which items about failures might be found at a run's start."""
     parts = (
         _head(doc),
         _claim(doc),
@@ -22,7 +22,7 @@ def markdown(doc: Doc) -> str:
         tables.conduct(doc),
         tables.cost(doc),
     )
-    parts += (tables.items(doc), tables.sweep(doc), _how(doc), tables.raw(doc))
+    parts += (tables.items(doc), tables.sweep(doc), _open(beside), _how(doc), tables.raw(doc))
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
@@ -69,6 +69,20 @@ def _tasks(doc: Doc) -> str:
     rows = [f"| {kind} | {len(counted[kind])} | {about} |" for kind, about in KINDS.items() if kind in counted]
     total = sum(map(len, counted.values()))
     return "\n".join([f"## {total} tasks", "", "| kind | tasks | what is known for it |", "|---|---|---|", *rows])
+
+
+def _open(beside: Doc | None) -> str:
+    if beside is None:
+        return ""
+    primed = {run["task"] for run in beside["runs"] if run["primed"] and run["kind"] in FITTING}
+    tasks = {run["task"] for run in beside["runs"] if run["kind"] in FITTING}
+    text = f"""## When the start may find them as well
+
+Above, items about failures say that they are (`trigger`), as those of the starter set do, and are not offered when a
+run begins. Without that, by `{beside["command"]}`,
+the task's own words brought its item at the start in {len(primed)} of {len(tasks)} tasks with a fitting one:
+"""
+    return f"{text}\n{tables.shares(beside)}"
 
 
 def _how(doc: Doc) -> str:

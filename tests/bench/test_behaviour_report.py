@@ -148,6 +148,16 @@ def test_a_document_has_every_row_and_its_page_can_be_read() -> None:
     assert all(line.count("|") == 10 for line in page.splitlines() if line.startswith("| runtime | priming |"))
 
 
+def test_a_report_of_an_open_corpus_is_told_beside() -> None:
+    """How many items the start brought, by which command, and what the arms came to with it."""
+    rows = pairs({(True, False): 2, (True, True): 1})
+    opened = [replace(one, primed=one.success and one.arm == "priming") for one in rows]
+    page = markdown(document(ABOUT, rows), document(replace(ABOUT, command="other --any-moment"), opened))
+    assert "by `other --any-moment`" in page
+    assert "in 1 of 3 tasks" in page
+    assert "other --any-moment" not in markdown(document(ABOUT, rows))
+
+
 def test_other_agents_are_held_to_no_mark() -> None:
     """Only the scripted agent proves a mechanism."""
     told = document(replace(ABOUT, agent="choice_model"), pairs({(False, False): 2}))
