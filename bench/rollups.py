@@ -20,7 +20,6 @@ import django
 from debugger.embedded.scratch import scratch_postgres
 
 DAYS = 90
-RUNS_A_DAY = 20
 ITEMS = 200
 TOOLS = tuple(f"tool_{number}" for number in range(10))
 BATCH = 500  # events of one request
@@ -32,6 +31,7 @@ def main() -> int:
         "--runs", type=int, nargs="+", default=[200, 800], help="runs that are rebuilt, size by size"
     )
     arguments.add_argument("--growing", type=int, default=10_000, help="events of the run that grows")
+    arguments.add_argument("--runs-a-day", type=int, default=20, help="runs that these activations are of, each day")
     arguments.add_argument("--activations", type=int, default=1_000_000, help="activations in the sums that are read")
     given = arguments.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}", flush=True)
@@ -48,7 +48,7 @@ def main() -> int:
             for n_runs in given.runs:
                 rebuild(n_runs)
             growing(given.growing)
-            report(given.activations)
+            report(given.activations, given.runs_a_day)
         finally:
             connections.close_all()
     return 0
@@ -129,30 +129,34 @@ def growing(n_events: int) -> None:
     print(f"  {n_folds} folds after {n_events // 100} batches of 100")
 
 
-def report(n_activations: int) -> None:
-    """Read the sums of so many activations of 90 days."""
+def report(n_activations: int, runs_a_day: int) -> None:
+    """Read the sums of so many activations of 90 days. Of few runs a day they are made sooner, with rows as many."""
     from ingest.models import Project  # noqa: PLC0415
     from knowledge import effectiveness, rolling  # noqa: PLC0415
+    from knowledge.effect_report import Asked, make_report  # noqa: PLC0415
+    from knowledge.item_effects import make_item_report  # noqa: PLC0415
     from knowledge.models import ItemRollup, Rollup  # noqa: PLC0415
     from knowledge.rollups import STRATA, read_cells  # noqa: PLC0415
 
     project = Project.objects.create(slug="large", name="Large")
     chance = random.Random("rollups 1")
     today = datetime.now(UTC).date()
-    each = n_activations // (DAYS * RUNS_A_DAY)
+    each = n_activations // (DAYS * runs_a_day)
 
     def make() -> None:
         for ago in range(DAYS):
-            for number in range(RUNS_A_DAY):
+            for number in range(runs_a_day):
                 day = today - timedelta(days=ago)
                 rolling.keep_contribution(project.pk, f"r-{ago}-{number}", day, _chain(chance, each))
             _roll_all(rolling, project.pk)
 
-    timed(f"sums of {each * DAYS * RUNS_A_DAY:,} activations made", make, n_activations, "activations")
+    timed(f"sums of {each * DAYS * runs_a_day:,} activations made", make, n_activations, "activations")
     print(f"  {Rollup.objects.count():,} rows of searches, {ItemRollup.objects.count():,} of items")
     first, now = today - timedelta(days=DAYS), datetime.now(UTC)
     questions: dict[str, Callable[[], Any]] = {
-        "the report by trigger": lambda: effectiveness.report(project.pk, now - timedelta(days=DAYS), now),
+        "the page's report": lambda: make_report(project.pk, Asked(first, today)),
+        "the page's report of items": lambda: make_item_report(project.pk, first, today),
+        "the API's report": lambda: effectiveness.report(project.pk, now - timedelta(days=DAYS), now),
         "the two arms by stratum, with replicates": lambda: read_cells(project.pk, first, today, by=STRATA),
         "by day and trigger": lambda: read_cells(project.pk, first, today, by=("day", "trigger"), replicates=False),
         "by tool, with replicates": lambda: read_cells(project.pk, first, today, by=("tool",)),
@@ -176,17 +180,18 @@ def _chain(chance: random.Random, n_activations: int) -> Any:
         arm = chance.choice(("", "offered", "offered", "withheld"))
         good = chance.random() < (0.7 if arm == "offered" else 0.5)
         name = f"a{number}"
+        place = chance.randrange(2 * len(TOOLS))  # an item is found at one place
         activations.append(
             ActivationFacts(
-                name, trigger=chance.choice(("tool.failed", "tool.failed", "mcp.first_call")),
-                tool=chance.choice(TOOLS),
+                name, trigger=("tool.failed", "mcp.first_call")[place % 2],
+                tool=TOOLS[place // 2],
                 result="success", algorithm_version="hybrid.v3", arm=arm, experiment="spring" if arm else "",
                 share=0.25 if arm else None, situation_key=name, duration_ms=chance.random() * 80,
                 resolved=good, near=good,
                 n_retrieved=2, n_offered=2, n_injected=2 if arm != "withheld" else 0, tokens=120, calls_after=3,
             )
         )  # fmt: skip
-        for item in chance.sample(range(ITEMS), 2):
+        for item in chance.sample(range(place, ITEMS, 2 * len(TOOLS)), 2):
             withheld = {"dropped_ns": 3, "drop_reason": "holdout"}
             stamps: Any = withheld if arm == "withheld" else {"selected_ns": 2, "injected_ns": 3}
             candidates.append(CandidateFacts(name, f"k-{item}", tokens=60, offered_ns=1, **stamps))

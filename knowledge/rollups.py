@@ -128,11 +128,7 @@ def _replicates(columns: Sequence[str], source: str, given: Sequence[Any], n: in
         cursor.execute(f"SELECT {', '.join([*columns, 'replicates'])} {source} AND replicates <> ''::bytea", given)
         for row in cursor.fetchall():
             parts.setdefault(row[:n], []).append(row[n])
-    return {key: Replicates.total(map(_unpacked, found)) for key, found in parts.items()}
-
-
-def _unpacked(stored: bytes) -> Replicates:
-    return Replicates.from_bytes(zlib.decompress(stored))
+    return {key: Replicates.total_stored(map(zlib.decompress, found)) for key, found in parts.items()}
 
 
 def _cell(

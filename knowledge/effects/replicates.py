@@ -54,6 +54,10 @@ def mark_of(run_id: str) -> int:
     return named.digest()[0] % N_MARKS
 
 
+def _unreadable(length: int) -> str:
+    return f"replicates: {length} bytes are not of form {FORM} with {LENGTH} numbers; rebuild"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Replicates:
     """Weighted sums of a cell: `sums` by ROWS and replicate, `marks` the runs counted at each of N_MARKS places.
@@ -80,6 +84,20 @@ class Replicates:
         values = np.zeros(LENGTH, dtype=np.int64)
         for part in parts:
             np.add(values, part.values, out=values, casting="unsafe")
+        return cls(values)
+
+    @classmethod
+    def total_stored(cls, parts: Iterable[bytes]) -> Self:
+        """Return the sum of what `to_bytes` stored, without making each of the parts. Raises as `from_bytes` does."""
+        by_width: dict[int, list[bytes]] = {}
+        for data in parts:
+            width = data[1] if len(data) > 1 and data[0] == FORM else 0
+            if width not in WIDTHS or len(data) != 2 + width * LENGTH:
+                raise ValueError(_unreadable(len(data)))
+            by_width.setdefault(width, []).append(data[2:])
+        values = np.zeros(LENGTH, dtype=np.int64)
+        for width, found in by_width.items():
+            values += np.frombuffer(b"".join(found), dtype=f"<u{width}").reshape(-1, LENGTH).sum(axis=0, dtype=np.int64)
         return cls(values)
 
     def __eq__(self, other: object) -> bool:
@@ -126,5 +144,5 @@ class Replicates:
         data = bytes(stored)
         width = data[1] if len(data) > 1 and data[0] == FORM else 0
         if width not in WIDTHS or len(data) != 2 + width * LENGTH:
-            raise ValueError(f"replicates: {len(data)} bytes are not of form {FORM} with {LENGTH} numbers; rebuild")
+            raise ValueError(_unreadable(len(data)))
         return cls(np.frombuffer(data, dtype=f"<u{width}", offset=2))

@@ -157,4 +157,5 @@ def test_no_other_file_is_read(name: str, client: Client, folder: Path) -> None:
 
 
 def test_without_a_report_the_page_says_how_to_make_one(client: Client) -> None:
+    """The command stands where the list would be."""
     assert "python -m bench.behaviour" in page(client, "")

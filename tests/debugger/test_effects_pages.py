@@ -125,6 +125,7 @@ def test_what_is_not_rolled_up_yet_is_said(client: Client, project: Project) -> 
 
 
 def test_nothing_on_these_days_is_said(client: Client, project: Project) -> None:
+    """A project without searches is told so, and what would bring some."""
     assert "Nothing was searched for on these days" in page(client, "/alpha/effects/")
 
 
@@ -151,6 +152,7 @@ def test_what_cannot_be_asked_is_named(params: dict[str, str], said: str, client
 
 
 def test_htmx_gets_only_what_stands_under_the_filters(client: Client, project: Project) -> None:
+    """A fragment is no page."""
     run_experiment(project, Series("offered", 3, 3))
     text = client.get(f"/alpha/effects/?{DAYS}", headers={"HX-Request": "true"}).content.decode()
     assert "<html" not in text and "How far knowledge came" in text

@@ -77,5 +77,6 @@ def test_items_have_their_proposal(project: Project, headers: dict[str, str]) ->
     ],
 )
 def test_what_cannot_be_asked_is_named(params: dict[str, str], said: str, headers: dict[str, str]) -> None:
+    """The parameter, its limit and what would do."""
     response = Client().get("/v1/reports/effects", params, headers=headers)
     assert response.status_code == 400 and said in response.json()["detail"]
