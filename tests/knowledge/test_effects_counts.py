@@ -167,6 +167,8 @@ def test_other_bytes_are_no_replicates(stored: bytes) -> None:
     """Bytes of another form or length are refused, with the remedy."""
     with pytest.raises(ValueError, match="rebuild"):
         Replicates.from_bytes(stored)
+    with pytest.raises(ValueError, match="rebuild"):
+        Replicates.total_stored([stored])
 
 
 @pytest.mark.parametrize(("times", "width"), [(1, 1), (200, 2), (40_000, 4)])
@@ -176,6 +178,9 @@ def test_stored_numbers_take_the_width_they_need(times: int, width: int) -> None
     stored = replicates.to_bytes()
     assert len(stored) == 2 + width * LENGTH
     assert Replicates.from_bytes(stored) == replicates
+    one = Replicates.of_run("r-2", (1,) * len(ROWS))
+    assert Replicates.total_stored([stored, one.to_bytes(), stored]) == replicates + one + replicates
+    assert Replicates.total_stored([]) == Replicates.empty()
 
 
 def test_taking_away_what_was_never_added_is_not_stored() -> None:
