@@ -13,7 +13,7 @@ TASKS = (
         setup=DOCS
         + file(
             "drop.sh",
-            f"""top=$(tar -tf "$1" | head -n 1 | cut -d/ -f1)
+            f"""top=$(tar -tf "$1" | sed -n 1p | cut -d/ -f1)
 if [ "$(printf %s "$top" | sha256sum | cut -c1-16)" != {sealed("parcel-9")} ]; then
     echo "drop: this is no parcel" >&2
     exit 4
