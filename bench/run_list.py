@@ -38,6 +38,8 @@ WORDS: Final = {
     "arm": ("withheld",),
     "experiment": ("exp-1", "no-such-experiment"),
     "version": ("hybrid.v3", "lexical-entity-topic.v2"),
+    "search_tool": ("tool-1", "tool-79", "no-such-tool"),
+    "search_server": ("server-1", "server-15", "no-such-server"),
     "agent": ("agent-1", "agent-29", "agent-old", "no-such-agent"),
     "conversation": ("talk-7", "no-such-talk"),
     "text": ("parser package", "kraftwerk", "before the move", "no such text", "ba", "qz", "e"),

@@ -129,6 +129,7 @@ def _searches(words: Words, place: float, started: int) -> tuple[list[Activation
                 activation_id=f"a{number}", ordinal=number, trigger=trigger, tool=words.skewed("tool", 80), turn=number,
                 query=" ".join(words.draw.choices(words.vocabulary, k=15)), algorithm_version=version, arm=arm,
                 experiment="exp-1" if arm else "", result="success",
+                mcp_server=words.skewed("server", 15) if trigger == "mcp.first_call" else None,
             )
         )  # fmt: skip
         items = {words.skewed("item", 2_000) for _ in range(words.draw.randint(0, 4))}
@@ -220,8 +221,8 @@ WRITTEN: Final = {
         "n_offered", "n_injected", "hint_tokens", "model_tokens",
     ),
     "ActivationFacts": (
-        "activation_id", "ordinal", "trigger", "tool", "turn", "query", "algorithm_version", "arm", "experiment",
-        "result",
+        "activation_id", "ordinal", "trigger", "tool", "mcp_server", "turn", "query", "algorithm_version", "arm",
+        "experiment", "result",
     ),
     "CandidateFacts": (
         "activation_id", "knowledge_id", "revision", "rank", "state", "proposition", "scores", "tokens", "offered_ns",

@@ -29,6 +29,8 @@ def _words(chain: RunChain) -> Iterator[tuple[str, str | None]]:
         yield "arm", activation.arm
         yield "experiment", activation.experiment
         yield "version", activation.algorithm_version
+        yield "search_tool", activation.tool
+        yield "search_server", activation.mcp_server
     for candidate in chain.candidates:
         yield "knowledge_id", candidate.knowledge_id
         yield "drop_reason", candidate.drop_reason

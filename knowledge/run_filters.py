@@ -29,19 +29,21 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "outcome": stages.OUTCOMES,
 }
 TIMES: Final = ("since", "until")
-OF_SEARCH: Final = ("trigger", "arm", "experiment", "version")  # what a filter asks of a run's activation
+# What a filter asks of a run's activation.
+OF_SEARCH: Final = ("trigger", "arm", "experiment", "version", "search_tool", "search_server")
 OF_HINT: Final = ("drop_reason", "knowledge_id", "outcome")  # what a filter asks of a candidate of that activation
 OF_RUN: Final = ("status", "waiting", "tool", "mcp_server", "agent", "conversation")
-COLUMNS: Final = {"version": "algorithm_version"}  # where the word of the filter is not the column's
+# Where the word of the filter is not the column's.
+COLUMNS: Final = {"version": "algorithm_version", "search_tool": "tool", "search_server": "mcp_server"}
 
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
     """What must hold of a run; an empty text and None ask for nothing. All that is asked must hold.
 
-    `trigger`, `arm`, `experiment` and `version` ask for at least one search of which all of them hold, `drop_reason`,
-    `knowledge_id` and `outcome` for at least one candidate of such a search; `tool` and `mcp_server` for at least one
-    call, `text` for a part of the task in any case of letters or for the run's id; `since` is inclusive, `until`
+    `trigger`, `arm`, `experiment`, `version`, `search_tool` and `search_server` (what the search was about) ask for at
+    least one search of which all of them hold, `drop_reason`, `knowledge_id` and `outcome` for at least one candidate
+    of such a search; `tool` and `mcp_server` for at least one call, `text` for a part of the task in any case of letters or for the run's id; `since` is inclusive, `until`
     exclusive, both compared with the time the run was first received.
     """
 
@@ -56,6 +58,8 @@ class RunFilter:
     arm: str = ""
     experiment: str = ""
     version: str = ""
+    search_tool: str = ""
+    search_server: str = ""
     agent: str = ""
     conversation: str = ""
     text: str = ""

@@ -36,6 +36,8 @@ FILTERS: Final = [
     OpenApiParameter("arm", str, enum=list(stages.HOLDOUT_ARMS), description="has a search drawn so for a holdout"),
     OpenApiParameter("experiment", str, description="has a search of the experiment"),
     OpenApiParameter("version", str, description="has a search answered by this version of FindHints"),
+    OpenApiParameter("search_tool", str, description="has a search that was about this tool, called or not"),
+    OpenApiParameter("search_server", str, description="has a search that was about this MCP server"),
     OpenApiParameter("waiting", str, enum=list(WAITING), description="waits for a person"),
     OpenApiParameter("conversation", str, description="is a turn of the conversation"),
     OpenApiParameter("agent", str),

@@ -39,8 +39,14 @@ GROUP_WORDS: Final = {
 PARAMETERS: Final = ("days", "since", "until", "group", *FILTERS)
 # Name of a dimension -> what the run list calls it. Numbers of others lead to the runs of the rest of the filters.
 OF_RUNS: Final = {
-    name: name for name in ("trigger", "tool", "mcp_server", "knowledge_id", "experiment", "drop_reason")
-} | {"algorithm_version": "version"}
+    "trigger": "trigger",
+    "tool": "search_tool",
+    "mcp_server": "search_server",
+    "knowledge_id": "knowledge_id",
+    "experiment": "experiment",
+    "drop_reason": "drop_reason",
+    "algorithm_version": "version",
+}
 LOSSES: Final = {
     "skip": ("Search not made", stages.SKIP_REASONS),
     "hold": ("Found, not offered", stages.HOLD_REASONS),

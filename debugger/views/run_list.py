@@ -38,6 +38,8 @@ LINKED_FILTERS: Final = {
     "arm": "arm of a holdout",
     "experiment": "experiment",
     "version": "version of FindHints",
+    "search_tool": "tool of a search",
+    "search_server": "MCP server of a search",
     "since": "first received at or after",
     "until": "first received before",
 }
