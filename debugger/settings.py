@@ -225,6 +225,7 @@ RUN_PROJECT = env_str("RUN_PROJECT")  # slug of the project whose key the kernel
 # Conformance.
 CONFORMANCE_REPORT = Path(env_str("CONFORMANCE_REPORT") or VAR_DIR / "conformance.json").resolve()  # its page
 EXPERIMENTS_DIR = Path(env_str("EXPERIMENTS_DIR") or VAR_DIR / "experiments").resolve()  # reports of the benchmark
+BENCHMARK_SECONDS = env_int("BENCHMARK_SECONDS", 1_800, 60)  # a benchmark that a page started may last
 
 # Operations.
 METRICS_TOKEN = env_str("METRICS_TOKEN")  # bearer token of /metrics; without one it is for this machine only

@@ -1,11 +1,11 @@
-"""Background work of the pages: storing the timelines of long runs once they are folded, and the sweep behind it."""
+"""Background work of the pages: storing timelines of long runs once they are folded, and a benchmark asked for."""
 
 import logging
 from typing import Any, Final
 
 from celery import shared_task
 
-from debugger import timeline_store
+from debugger import benchmark, timeline_store
 from ingest.task_queue import TaskQueue
 
 logger = logging.getLogger(__name__)
@@ -37,3 +37,14 @@ def store_timeline(project_id: int, run_id: str) -> bool:
 def sweep_timelines() -> int:
     """Store timelines that wait, and those of an earlier version anew; return how many were stored."""
     return sum(store_timeline(project_id, run_id) for project_id, run_id in timeline_store.wanted(SWEEP_LIMIT))
+
+
+@shared_task(name=benchmark.TASK, acks_late=False)  # type: ignore[untyped-decorator]
+def run_benchmark() -> int:
+    """Run the benchmark once; a worker that dies leaves no report, and nobody runs it again by itself."""
+    return benchmark.run()
+
+
+def queue_benchmark() -> bool:
+    """Queue it; return whether the broker took it."""
+    return not _tasks.put(benchmark.TASK, ())

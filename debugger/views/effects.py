@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
 from contract import stages
+from debugger import benchmark
 from debugger.access import get_project_for, may_act, person_only, projects_for
 from debugger.htmx import HtmxHttpRequest, wants_fragment
 from debugger.queries.behaviour_page import behaviour_page
@@ -22,6 +23,7 @@ from debugger.queries.effects import GROUP_WORDS, PERIOD, PERIODS, AskedWrongly,
 from debugger.queries.experiments import read_experiments
 from debugger.queries.report_file import ReportProblem
 from debugger.queries.runs import Choice, choices
+from debugger.tasks import queue_benchmark
 from debugger.views.exports import refused_file, table_file
 from debugger.views.knowledge_item import number_of, reason_problem
 from debugger.views.refusals import looking_on, refused_page
@@ -109,9 +111,30 @@ def experiments(request: HtmxHttpRequest, project: str) -> HttpResponse:
         "project": found,
         "page": read_experiments(found.pk, found.slug, timezone.now().date()),
         "reports": list_reports(Path(settings.EXPERIMENTS_DIR)),
+        "running": benchmark.running(),
+        "last_problem": benchmark.last_problem(),
+        "may_run": request.user.is_staff and benchmark.is_possible(),
         "verdicts": stages.VERDICTS,
     }
     return render(request, "experiments.html", context)
+
+
+@person_only
+@require_POST
+def start_benchmark(request: HtmxHttpRequest, project: str) -> HttpResponse:
+    """Start the benchmark, which makes projects of its own: for those who keep the installation, one at a time."""
+    found = get_project_for(request.user, project)
+    back = reverse("experiments", args=[found.slug])
+    if not request.user.is_staff:
+        return looking_on(request, found, "The benchmark is started by those who keep this installation.", back)
+    if not benchmark.is_possible():
+        return refused_page(request, found, "Nothing was started: it runs beside a stack that `make up` started.", back)
+    if not benchmark.claim(request.user.get_username()):
+        return refused_page(request, found, "Nothing was started: a benchmark is under way already.", back)
+    if not queue_benchmark():
+        benchmark.release()
+        return refused_page(request, found, "Nothing was started: the queue does not take tasks now.", back)
+    return redirect(back)
 
 
 @person_only

@@ -99,6 +99,7 @@ urlpatterns: list[URLPattern] = [
     path("<slug:project>/effects/items/", effects.effect_items, name="effect-items"),
     path("<slug:project>/effects/items/<id:knowledge_id>/suspend/", effects.suspend_item, name="effect-suspend"),
     path("<slug:project>/experiments/", effects.experiments, name="experiments"),
+    path("<slug:project>/experiments/start/", effects.start_benchmark, name="benchmark-start"),
     path("<slug:project>/experiments/reports/<id:name>/", effects.behaviour, name="behaviour-report"),
     path("<slug:project>/operations/", operations.operations, name="operations"),
     path("<slug:project>/settings/", project_settings.project_settings, name="project-settings"),

@@ -1,6 +1,7 @@
 """Reports of the behavioural benchmark on their pages: arms, pairs, budgets, tasks; a file that cannot be shown."""
 
 import copy
+import fcntl
 import html
 import json
 import re
@@ -11,6 +12,7 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from debugger import benchmark, tasks
 from debugger.queries.behaviour_reports import lay_out, list_reports
 from debugger.queries.report_file import ReportProblem
 from tests.factories import make_person, make_project
@@ -159,3 +161,78 @@ def test_no_other_file_is_read(name: str, client: Client, folder: Path) -> None:
 def test_without_a_report_the_page_says_how_to_make_one(client: Client) -> None:
     """The command stands where the list would be."""
     assert "python -m bench.behaviour" in page(client, "")
+
+
+# ---- started from the page
+
+
+@pytest.fixture
+def stack_is_there(folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An installation that `up` started; the names of the tasks that were queued."""
+    settings.VAR_DIR = folder
+    (folder / "up.json").write_text("{}")
+    queued: list[str] = []
+    monkeypatch.setattr(tasks._tasks, "put", lambda task, _: queued.append(task) or "")
+    return queued
+
+
+def keeper(name: str = "kay") -> Client:
+    person = make_person(name, make_project())
+    person.is_staff = True
+    person.save()
+    signed_in = Client()
+    signed_in.force_login(person)
+    return signed_in
+
+
+def test_who_keeps_the_installation_starts_it_once(stack_is_there: list[str]) -> None:
+    """One is queued and the page says who started it; a second is refused while it waits or runs."""
+    client = keeper()
+    assert "Run the benchmark" in page(client, "")
+    assert client.post("/alpha/experiments/start/").status_code == 302
+    text = page(client, "")
+    assert "kay started a benchmark at" in text and "Run the benchmark" not in text
+    response = client.post("/alpha/experiments/start/")
+    assert response.status_code == 400 and "under way already" in response.content.decode()
+    assert stack_is_there == [benchmark.TASK]
+
+
+def test_others_do_not_start_it(client: Client, stack_is_there: list[str]) -> None:
+    """A member sees no button and is refused; so is everybody where no stack of `up` runs."""
+    assert "Run the benchmark" not in page(client, "")
+    assert client.post("/alpha/experiments/start/").status_code == 403
+    assert keeper().get("/alpha/experiments/start/").status_code == 405
+    (Path(benchmark.settings.VAR_DIR) / "up.json").unlink()
+    assert keeper("kim").post("/alpha/experiments/start/").status_code == 400
+    assert stack_is_there == [] and benchmark.running() is None
+
+
+def test_a_broker_that_is_away_leaves_nothing_claimed(
+    stack_is_there: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can be asked for again at once."""
+    monkeypatch.setattr(tasks._tasks, "put", lambda *_: "ConnectionError")
+    assert keeper().post("/alpha/experiments/start/").status_code == 400
+    assert benchmark.running() is None
+
+
+def test_what_could_not_be_run_is_said(stack_is_there: list[str]) -> None:
+    """The command is really started; here it finds no stack, and the page says what it said."""
+    client = keeper()
+    client.post("/alpha/experiments/start/")
+    assert benchmark.run() == 2
+    text = page(client, "")
+    assert "The last benchmark could not be run" in text and "does not lead to a running stack" in text
+    assert "Run the benchmark" in text
+
+
+def test_a_claim_that_nobody_holds_is_old(stack_is_there: list[str], folder: Path) -> None:
+    """A worker that died leaves a claim; it stands in nobody's way once it is older than a queue may take."""
+    assert benchmark.claim("ann")
+    told = json.loads((folder / benchmark.CLAIM).read_text())
+    (folder / benchmark.CLAIM).write_text(json.dumps(told | {"since": "2026-11-30T00:00:00+00:00"}))
+    assert benchmark.running() is None
+    with (folder / benchmark.CLAIM).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert benchmark.running() is not None and not benchmark.claim("ben")
+    assert benchmark.claim("ben")
