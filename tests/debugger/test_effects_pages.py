@@ -100,6 +100,14 @@ def test_groups_are_compared_by_themselves_and_lead_to_their_runs(client: Client
     assert "<make>" not in raw
 
 
+def test_strata_stand_with_the_numbers_of_their_arms(client: Client, project: Project) -> None:
+    """Each stratum is named by what is known before its draw, with what both arms came to in it."""
+    run_experiment(project, Series("offered", 40, 30), Series("withheld", 40, 10))
+    text = page(client, f"/alpha/effects/?{DAYS}")
+    row = re.search(r"<th[^>]*>tool.failed · shell · attempt 1 · 50% withheld</th>(.*?)</tr>", text, re.S)
+    assert row and re.findall(r"<td[^>]*>(.*?)</td>", row[1])[:2] == ["75% of 40", "25% of 40"]
+
+
 def test_losses_have_their_reasons_and_lead_on(client: Client, project: Project) -> None:
     """What was held back and what was dropped stand apart, with their meanings and their counts."""
     run_experiment(project, Series("offered", 30, 20), Series("withheld", 30, 10))
