@@ -5,6 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path, re_path
 from debugger.views import api_docs
 from ingest.error_answers import unknown_address
 
+handler404 = "debugger.views.refusals.not_found"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("v1/", include("ingest.urls")),
     path("v1/", include("knowledge.urls")),

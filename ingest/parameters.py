@@ -1,7 +1,7 @@
 """Reads the query parameters of the machine API: each known one once, each refusal by the parameter's name."""
 
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Final
 
 from django.utils.dateparse import parse_datetime
@@ -80,6 +80,15 @@ def parse_moment(raw: str) -> datetime | None:
     if moment is None or moment.tzinfo is None or not 1 < moment.year < 9999:  # noqa: PLR2004
         return None
     return moment.astimezone(UTC)  # PostgreSQL knows no offsets of 16 hours and more
+
+
+def parse_day(raw: str) -> date | None:
+    """Return an ISO 8601 day, None for anything else and at the ends of the calendar, where days cannot be counted."""
+    try:
+        day = date.fromisoformat(raw)
+    except ValueError:
+        return None
+    return day if 1 < day.year < 9999 else None  # noqa: PLR2004
 
 
 def _invalid(name: str, must: str) -> IngestError:

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from ingest import openapi
 from ingest.errors import IngestError
 from ingest.machine_view import MachineView, key_of
-from ingest.parameters import Parameters
+from ingest.parameters import Parameters, parse_day
 from knowledge import effectiveness
 from knowledge.effect_bodies import items_body, report_body
 from knowledge.effect_report import DAYS_MOST, FILTERS, GROUPS, Asked, make_report
@@ -68,10 +68,10 @@ def read_days(given: Parameters) -> tuple[date, date]:
 
 def _day(given: Parameters, name: str) -> date | None:
     raw = given.text(name)
-    try:
-        return date.fromisoformat(raw) if raw else None
-    except ValueError:
-        raise IngestError("invalid_parameter", 400, f"{name} must be {DAY_FORM}", field=name) from None
+    day = parse_day(raw)
+    if raw and day is None:
+        raise IngestError("invalid_parameter", 400, f"{name} must be {DAY_FORM}", field=name)
+    return day
 
 
 def _filters(given: Parameters) -> dict[str, str]:

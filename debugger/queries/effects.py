@@ -20,6 +20,7 @@ from debugger.queries.effect_words import (
     rate_words,
     tally_words,
 )
+from ingest.parameters import parse_day
 from knowledge.effect_report import DAYS_MOST, FILTERS, GROUPS, Asked, Day, EffectReport, Group, make_report
 from knowledge.effects.costs import CostReport, costs_of
 from knowledge.effects.counts import Stratum
@@ -191,10 +192,10 @@ def _days_of(params: Mapping[str, str], today: date) -> tuple[date, date]:
 
 def _day(params: Mapping[str, str], name: str) -> date | None:
     raw = params.get(name, "")
-    try:
-        return date.fromisoformat(raw) if raw else None
-    except ValueError:
-        raise AskedWrongly(f"{name} must be a day such as 2026-01-31") from None
+    day = parse_day(raw)
+    if raw and day is None:
+        raise AskedWrongly(f"{name} must be a day such as 2026-01-31")
+    return day
 
 
 def effect_page(project_id: int, slug: str, asked: Asked) -> EffectPage:

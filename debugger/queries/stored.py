@@ -131,7 +131,8 @@ class StoredRun:
 
     def _events(self, event_ids: Iterable[str]) -> list[JournalEvent]:
         registry = self.run.registry
-        found = read_named_events(self.run.project.pk, registry.run_day, registry.run_id, set(event_ids))
+        named = {event_id for event_id in event_ids if "\0" not in event_id}
+        found = read_named_events(self.run.project.pk, registry.run_day, registry.run_id, named)
         return list(found.values())
 
     def _with_children(self, ordinal: int) -> list[Row]:

@@ -1,0 +1,72 @@
+"""What holds for the pages of runs, reports and files under hostile senders, addresses and forms."""
+
+import html
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from debugger import timeline_store
+from ingest.authentication import create_key
+from ingest.models import Project
+from tests.factories import make_person, make_project, send, typical_run
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def project() -> Project:
+    return make_project("alpha")
+
+
+@pytest.fixture
+def client(project: Project) -> Client:
+    signed_in = Client()
+    signed_in.force_login(make_person("alice", project))
+    return signed_in
+
+
+# ---- runs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("least", [1, 10_000])
+def test_an_event_that_cannot_be_is_not_there(client: Client, project: Project, settings: Any, least: int) -> None:
+    """A NUL in the address of an event opens the run's own panel, be its timeline stored or built."""
+    settings.TIMELINE_STORED_FROM = least
+    send(project, typical_run("r-42"))
+    assert timeline_store.store(project.pk, "r-42")
+    answer = client.get(reverse("run-detail", args=["alpha", "r-42"]), {"event": "r-42\0"})
+    assert (answer.status_code, "this link names has not arrived" in answer.content.decode()) == (200, True)
+
+
+def test_what_is_not_there_is_kept_by_no_cache(client: Client, project: Project) -> None:
+    """The 404 of a page names who looks and their projects: it is as private as the page itself."""
+    answer = client.get(reverse("run-detail", args=["alpha", "r-404"]))
+    assert (answer.status_code, "signed in as alice" in answer.content.decode()) == (404, True)
+    assert set(answer.headers["Cache-Control"].split(", ")) == {"private", "no-cache"}
+
+
+# ---- reports ---------------------------------------------------------------------------------------------------
+
+
+EDGES: list[tuple[dict[str, Any], str]] = [
+    ({"until": "9999-12-31"}, "until must be a day such as 2026-01-31"),
+    ({"since": "9999-12-01", "until": "9999-12-31"}, "until must be a day such as 2026-01-31"),
+    ({"until": "0001-01-01"}, "until must be a day such as 2026-01-31"),
+    ({"since": "0001-01-01", "until": "0001-01-03"}, "until must be a day such as 2026-01-31"),
+]
+
+
+@pytest.mark.parametrize(("asked", "said"), EDGES)
+def test_days_at_the_edges_of_the_calendar_are_refused_by_name(
+    client: Client, project: Project, asked: dict[str, str], said: str
+) -> None:
+    """No day can be counted before the first or after the last: the parameter is named, on pages, files and the API."""
+    for address in ("effects/", "effects/file/", "effects/items/", "effects/items/file/"):
+        answer = client.get(f"/alpha/{address}", asked)
+        assert (answer.status_code, said in html.unescape(answer.content.decode())) == (400, True), address
+    headers = {"Authorization": f"Bearer {create_key(project, 'report', ['read'])[1]}"}
+    for path in ("effects", "effects/items"):
+        answer = Client().get(f"/v1/reports/{path}", asked, headers=headers)
+        assert (answer.status_code, said in answer.content.decode()) == (400, True), path
