@@ -21,6 +21,12 @@ from debugger.embedded.stack import SOURCE, Stack
 from debugger.embedded.temporal import await_temporal, start_temporal
 from debugger.launching import Runtime
 from debugger.settings import database_from_url
+from tests import emptying
+
+# Bytecode is kept whatever the environment asks for: Temporal's sandbox imports the kernel anew for every workflow, and
+# the tests start hundreds of processes that would compile what they import.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # What would point the tests at somebody's real services.
 FOREIGN = ("DATABASE_URL", "CELERY_BROKER_URL", "TEMPORAL_ADDRESS", "VAR_DIR", "PORT", "WEB_HOST", "SECRET_KEY")
@@ -47,6 +53,7 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(postgres_url: str) -> None:
     settings.DATABASES["default"].update(database_from_url(postgres_url))
+    emptying.install()
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from kernel.runtime.operation import Operation
 from kernel.runtime.workflow import AgentRun
 from kernel.testing import MemoryEdges, Reply
 from tests.factories import send
+from tests.kernel.temporal_run import LooksOnce
 
 SECONDS = 30.0
 T = TypeVar("T")
@@ -86,6 +87,7 @@ def kernel_worker(address: str, edges: MemoryEdges) -> Iterator[KernelWorker]:
             task_queue=runtime.task_queue,
             workflows=[AgentRun, Operation, Delivery],
             activities=activities_of(edges),
+            workflow_runner=LooksOnce(),
         ):
             ready.set()
             await asyncio.to_thread(done.wait)

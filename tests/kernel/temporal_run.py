@@ -5,11 +5,13 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+from temporalio.workflow import _Definition
 
 from kernel.conformance.served_edges import activities_of
 from kernel.messages import RunInput, RunResult, RunSpec
@@ -17,6 +19,20 @@ from kernel.runtime.delivery import Delivery
 from kernel.runtime.edges import Edges
 from kernel.runtime.operation import Operation
 from kernel.runtime.workflow import AgentRun
+
+
+class LooksOnce(SandboxedWorkflowRunner):
+    """Temporal's sandbox, which imports each workflow class once to see that it can, not once for every worker.
+
+    Every run still imports all of it anew, inside.
+    """
+
+    seen: ClassVar[set[type]] = set()
+
+    def prepare_workflow(self, defn: _Definition) -> None:
+        if defn.cls not in self.seen:
+            super().prepare_workflow(defn)
+            self.seen.add(defn.cls)
 
 
 @dataclass(frozen=True)
@@ -36,7 +52,11 @@ async def temporal_run(address: str, edges: Edges, spec: RunSpec) -> AsyncIterat
     client = await Client.connect(address)
     queue = uuid.uuid4().hex
     async with Worker(
-        client, task_queue=queue, workflows=[AgentRun, Operation, Delivery], activities=activities_of(edges)
+        client,
+        task_queue=queue,
+        workflows=[AgentRun, Operation, Delivery],
+        activities=activities_of(edges),
+        workflow_runner=LooksOnce(),
     ):
         handle = await client.start_workflow(
             AgentRun.run,
