@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from django.conf import settings
 from django.http import Http404, StreamingHttpResponse
+from django.utils.http import content_disposition_header
 
 FORMS: Final = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 BOM: Final = "\ufeff"  # without it spreadsheets take UTF-8 for something else
@@ -38,9 +39,13 @@ def as_file(table: Table, form: str) -> StreamingHttpResponse:
     if form not in FORMS:
         raise Http404("no such form")
     lines = _csv(table) if form == "csv" else _json(table)
-    file = f"{table.name}.{form}"
-    headers = {"Content-Disposition": f'attachment; filename="{file}"', "X-Content-Type-Options": "nosniff"}
+    headers = file_headers(f"{table.name}.{form}")
     return StreamingHttpResponse(_together(lines), content_type=FORMS[form], headers=headers)
+
+
+def file_headers(name: str) -> dict[str, str]:
+    """Return the headers of an answer that a browser keeps as a file and never shows; `name` may be of any script."""
+    return {"Content-Disposition": str(content_disposition_header(True, name)), "X-Content-Type-Options": "nosniff"}
 
 
 def pages(read: Callable[[str], tuple[Iterable[T], str | None]]) -> Iterator[T]:

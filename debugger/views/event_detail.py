@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET
 from django.views.decorators.vary import vary_on_headers
 
 from debugger.access import get_run_for, person_only
+from debugger.exports import file_headers
 from debugger.htmx import HtmxHttpRequest, wants_fragment
 from debugger.queries.event_detail import messages_of, with_messages
 from debugger.queries.opening import open_run
@@ -42,8 +43,4 @@ def event_data(request: HtmxHttpRequest, project: str, run_id: str, event_id: st
     hashes = messages_of(event)
     bodies = load_messages(run.project.pk, hashes) if hashes else {}
     text = json.dumps(with_messages(event.data, bodies), ensure_ascii=False, indent=2)
-    return HttpResponse(
-        text,
-        content_type="application/json; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"},
-    )
+    return HttpResponse(text, content_type="application/json; charset=utf-8", headers=file_headers(name))

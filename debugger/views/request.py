@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 from django.views.decorators.vary import vary_on_headers
 
 from debugger.access import GuardedRun, get_run_for, person_only
+from debugger.exports import file_headers
 from debugger.htmx import HtmxHttpRequest, wants_fragment
 from debugger.queries.opening import open_run
 from debugger.queries.pieces import said
@@ -51,7 +52,7 @@ def request_data(request: HtmxHttpRequest, project: str, run_id: str, event_id: 
     run = get_run_for(request.user, project, run_id)
     told = _told(run, event_id)
     name = _file_name(event_id, "request")
-    whole = StreamingHttpResponse(_written(run, told), content_type=JSON, headers=_as_file(name))
+    whole = StreamingHttpResponse(_written(run, told), content_type=JSON, headers=file_headers(name))
     return cast(HttpResponse, whole)  # both are answers; only the type of every view is the narrower one
 
 
@@ -68,7 +69,7 @@ def request_message(request: HtmxHttpRequest, project: str, run_id: str, event_i
         raise Http404("no such message")
     body = load_messages(run.project.pk, [entry["hash"]]).get(entry["hash"], {"text": None})
     text = json.dumps({**entry, **body}, ensure_ascii=False, indent=2)
-    return HttpResponse(text, content_type=JSON, headers=_as_file(_file_name(event_id, f"message-{number}")))
+    return HttpResponse(text, content_type=JSON, headers=file_headers(_file_name(event_id, f"message-{number}")))
 
 
 def _told(run: GuardedRun, event_id: str) -> Told:
@@ -96,10 +97,6 @@ def _texts(run: GuardedRun, entries: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _file_name(event_id: str, what: str) -> str:
     return get_valid_filename(f"{event_id[:80]}-{what}.json".replace("/", "_"))
-
-
-def _as_file(name: str) -> dict[str, str]:
-    return {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
 
 
 def _position(given: str) -> int | None:

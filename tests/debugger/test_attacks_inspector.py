@@ -10,7 +10,7 @@ from django.urls import reverse
 from debugger import timeline_store
 from ingest.authentication import create_key
 from ingest.models import Project
-from tests.factories import make_person, make_project, send, typical_run
+from tests.factories import Recorder, make_person, make_project, send, typical_run
 
 pytestmark = pytest.mark.django_db
 
@@ -45,6 +45,27 @@ def test_what_is_not_there_is_kept_by_no_cache(client: Client, project: Project)
     answer = client.get(reverse("run-detail", args=["alpha", "r-404"]))
     assert (answer.status_code, "signed in as alice" in answer.content.decode()) == (404, True)
     assert set(answer.headers["Cache-Control"].split(", ")) == {"private", "no-cache"}
+
+
+@pytest.mark.parametrize(
+    ("event_id", "named"),
+    [
+        ("запрос-1", "filename*=utf-8''%D0%B7%D0%B0"),
+        ("x\r\nX-Evil: 1", 'filename="xX-Evil_1'),
+        ('\u202e"; filename=a.exe', 'filename="_filenamea.exe'),
+        ("../../etc/passwd", 'filename=".._.._etc_passwd'),
+    ],
+)
+def test_what_is_told_of_a_sender_is_always_a_file(client: Client, project: Project, event_id: str, named: str) -> None:
+    """Whatever an event is called, its files are kept and not shown, under a name that says which it is."""
+    to = Recorder("odd")
+    to.foreign(event_id, "model.requested", {"n_messages": 1, "new_messages": [{"role": "user", "text": "x"}]})
+    send(project, to.events)
+    for name, more in (("event-data", ()), ("request-data", ()), ("request-message", (1,))):
+        answer = client.get(reverse(name, args=["alpha", "odd", event_id, *more]))
+        told = answer.headers["Content-Disposition"]
+        assert (answer.status_code, told.startswith("attachment; "), named in told) == (200, True, True), told
+        assert (answer.headers["X-Content-Type-Options"], "X-Evil" in answer.headers) == ("nosniff", False)
 
 
 # ---- reports ---------------------------------------------------------------------------------------------------
