@@ -100,8 +100,13 @@ def _key(activation: ActivationFacts, attempt: int) -> RollupKey:
         algorithm_version=activation.algorithm_version,
         experiment=activation.experiment if drawn else "",
         arm=activation.arm,
-        share_ppm=round(activation.share * PPM) if drawn and activation.share is not None else None,
+        share_ppm=_ppm(activation.share) if drawn and activation.share is not None else None,
     )
+
+
+def _ppm(share: float) -> int:
+    """Return a share in millionths; only what is 0 or 1 becomes none or all, because these withhold never or always."""
+    return round(share * PPM) if share in (0, 1) else min(max(round(share * PPM), 1), PPM - 1)
 
 
 def _drawn(activations: Sequence[ActivationFacts]) -> Iterator[tuple[ActivationFacts, int, bool]]:

@@ -26,6 +26,7 @@ Strata = Mapping[Stratum, Arms]
 Key = TypeVar("Key")
 
 FEWEST_REPLICATES: Final = 32  # fewer usable ones say nothing of a variance
+ADDED: Final = 5.0  # successes, and failures, more: half the square of the errors that a confidence sequence reaches to
 
 
 class Outcome(StrEnum):
@@ -112,24 +113,30 @@ def difference(arms: Arms, outcome: Outcome = Outcome.NEAR) -> Difference:
     offered, withheld = tally_of(arms.offered, outcome), tally_of(arms.withheld, outcome)
     if not offered.n or not withheld.n:
         return Difference(offered, withheld)
-    reduced = [*_reduced(arms.offered, outcome), *_reduced(arms.withheld, outcome)]
+    worth = [
+        _design_effect(tally_of(counts, outcome), *_replicated(counts, outcome))
+        for counts in (arms.offered, arms.withheld)
+    ]
+    known = max((effect for effect in worth if effect is not None), default=1.0)
+    reduced = [
+        number / (effect or known) for tally, effect in zip((offered, withheld), worth, strict=True) for number in tally
+    ]
     low, high = confint_proportions_2indep(*reduced, method="newcomb", compare="diff", alpha=1 - LEVEL)
     value = offered.n_success / offered.n - withheld.n_success / withheld.n
     return Difference(offered, withheld, value, max(float(low), -1.0), min(float(high), 1.0))
 
 
-def _reduced(counts: ArmCounts, outcome: Outcome) -> tuple[float, float]:
-    """Return successes and number of as many independent points as the arm is worth (at most as many as it has)."""
-    n_success, n = tally_of(counts, outcome)
-    rate = n_success / n
-    alone = rate * (1 - rate) / n
-    successes, known = _replicated(counts, outcome)
+def _design_effect(tally: Tally, successes: Floats, known: Floats) -> float | None:
+    """Return how many points of an arm tell as much as one independent point, at least 1.
+
+    None where that cannot be told: all are successes or all failures, or few replicates have any.
+    """
+    rate = tally.n_success / tally.n
+    alone = rate * (1 - rate) / tally.n
     usable = known > 0
     if alone == 0 or usable.sum() < FEWEST_REPLICATES:
-        return float(n_success), float(n)
-    clustered = float(np.mean((successes[usable] / known[usable] - rate) ** 2))
-    design_effect = max(1.0, clustered / alone)
-    return n_success / design_effect, n / design_effect
+        return None
+    return max(1.0, float(np.mean((successes[usable] / known[usable] - rate) ** 2)) / alone)
 
 
 def pooled(strata: Strata, outcome: Outcome = Outcome.NEAR) -> Effect | None:
@@ -142,10 +149,13 @@ def pooled(strata: Strata, outcome: Outcome = Outcome.NEAR) -> Effect | None:
     value = float(_mantel_haenszel(offered, withheld)[0])
     n_runs = min(Replicates.total(counts.replicates for counts in arm).n_runs_at_least for arm in arms)
     drawn = [np.array([_replicated(counts, outcome) for counts in arm]).swapaxes(0, 1) for arm in arms]
+    totals = [Tally(int(table[0].sum()), int(table[1].sum())) for table in (offered, withheld)]
+    worth = [_design_effect(tally, *sums.sum(axis=1)) for tally, sums in zip(totals, drawn, strict=True)]
+    known = max((effect for effect in worth if effect is not None), default=1.0)
     variance = max(_clustered(_mantel_haenszel(*drawn), value, n_runs), _independent(offered, withheld))
+    variance += _hidden(offered, withheld, known)
     half = student(n_runs) * variance**0.5
     low, high = clamped(value - half, value + half)
-    totals = [Tally(int(table[0].sum()), int(table[1].sum())) for table in (offered, withheld)]
     return Effect(outcome, value, variance, low, high, totals[0], totals[1], n_runs, len(compared))
 
 
@@ -180,10 +190,27 @@ def _independent(offered: Floats, withheld: Floats) -> float:
 
     It is above 0 also where an arm has successes alone: rates of a stratum are drawn to that of its arm by two points.
     """
-    total = offered[1] + withheld[1]
-    weight = offered[1] * withheld[1] / total
-    spread = sum((_smoothed_spread(arm) for arm in (offered, withheld)), np.zeros_like(weight))
+    return _weighed(offered, withheld, _smoothed_spread(offered) + _smoothed_spread(withheld))
+
+
+def _weighed(offered: Floats, withheld: Floats, spread: Floats) -> float:
+    """Return the variance of the pooled difference, given that of the difference within each stratum."""
+    weight = offered[1] * withheld[1] / (offered[1] + withheld[1])
     return float((weight**2 * spread).sum() / weight.sum() ** 2)
+
+
+def _hidden(offered: Floats, withheld: Floats, design_effect: float) -> float:
+    """Return the variance that an arm does not show because it has few failures, or few successes, by chance.
+
+    Twenty successes of twenty look certain and are common where one in ten fails. As Agresti and Coull (1998) do, each
+    arm is thought to have ADDED more of each; near a half, and in large numbers, this adds nothing.
+    """
+    spread = np.zeros_like(offered[1])
+    for successes, known in (offered, withheld):
+        good, n = successes.sum() / design_effect, known.sum() / design_effect
+        thought = (good + ADDED) * (n - good + ADDED) / (n + 2 * ADDED) ** 2
+        spread = spread + design_effect * max(0.0, thought - good * (n - good) / n**2) / known
+    return _weighed(offered, withheld, spread)
 
 
 def _smoothed_spread(arm: Floats) -> Floats:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from scipy.special import chdtrc
+from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportions_chisquare
 
-from knowledge.effects.counts import Arms, Stratum
+from knowledge.effects.counts import Arms
 from knowledge.effects.estimates import Effect, Outcome, Strata, both_arms, grouped, pooled, tally_of
 from knowledge.effects.rates import Interval
 from knowledge.effects.sequences import anytime
@@ -72,20 +73,42 @@ def verdict_of(strata: Strata, outcome: Outcome = Outcome.NEAR) -> Verdict:
 
 
 def share_mismatch(strata: Strata) -> float | None:
-    """Return the chi-square p-value of the arms' sizes against the shares they were drawn with.
+    """Return the p-value of the arms' sizes against the shares they were drawn with: chi-square, exact for few points.
 
     All points count, also those of unknown outcome: a draw is complete when it is made. Every share is a group of its
-    own; one that is not known, is 0 or 1, or has too few points is left out. None when none is left.
+    own, those of which too few points are to be expected are one together; shares that are not known are left out. 0
+    when a point has an arm that its share never gives. None when there is too little to test.
     """
-    statistic, n_groups = 0.0, 0
-    for share, members in sorted(grouped(strata, lambda stratum: stratum.share or 0.0).items()):
-        arms = both_arms(members)
-        if arms.n_points * min(share, 1 - share) < LEAST_EXPECTED:
-            continue
-        off = (arms.withheld.n_points - arms.n_points * share) ** 2
-        statistic += off / (arms.n_points * share) + off / (arms.n_points * (1 - share))
-        n_groups += 1
-    return float(chdtrc(n_groups, statistic)) if n_groups else None
+    sizes = _sizes_by_share(strata)
+    if any(n_withheld > n * share or n_withheld < n * share for share, n, n_withheld in sizes if share in (0, 1)):
+        return 0.0
+    tested = [size for size in sizes if _least_expected(*size[:2]) >= LEAST_EXPECTED]
+    few = [size for size in sizes if 0 < size[0] < 1 and size not in tested]
+    exact = None
+    if few:
+        n = sum(size[1] for size in few)
+        together = (sum(share * n_of for share, n_of, _ in few) / n, n, sum(size[2] for size in few))
+        if _least_expected(*together[:2]) >= LEAST_EXPECTED:
+            tested.append(together)
+        elif n >= LEAST_OFFERED + LEAST_WITHHELD:
+            exact = float(binomtest(together[2], n, together[0]).pvalue)
+    statistic = sum((n_withheld - n * share) ** 2 / (n * share * (1 - share)) for share, n, n_withheld in tested)
+    found = [p for p in (float(chdtrc(len(tested), statistic)) if tested else None, exact) if p is not None]
+    return min(1.0, min(found) * len(found)) if found else None
+
+
+def _sizes_by_share(strata: Strata) -> list[tuple[float, int, int]]:
+    """Return each known share with its points and those of them that were withheld."""
+    known = {stratum: arms for stratum, arms in strata.items() if stratum.share is not None}
+    sizes = []
+    for share, members in sorted(grouped(known, lambda stratum: stratum.share or 0.0).items()):
+        n_withheld = sum(arms.withheld.n_points for arms in members.values())
+        sizes.append((share, sum(arms.n_points for arms in members.values()), n_withheld))
+    return sizes
+
+
+def _least_expected(share: float, n: int) -> float:
+    return n * min(share, 1 - share)
 
 
 def unknown_differs(arms: Arms, outcome: Outcome) -> float | None:
@@ -105,10 +128,10 @@ def _lacking(arms: Arms, effect: Effect | None, outcome: Outcome) -> tuple[str, 
         words = "no situation was drawn for a holdout; without one a funnel can be shown and no effect"
         return "n_points", 0, LEAST_OFFERED + LEAST_WITHHELD, words
     offered, withheld = tally_of(arms.offered, outcome), tally_of(arms.withheld, outcome)
-    good, bad = offered.n_success + withheld.n_success, offered.n_failure + withheld.n_failure
     runs = [counts.replicates.n_runs_at_least for counts in (arms.offered, arms.withheld)]
     if effect is not None:
         offered, withheld, runs = effect.offered, effect.withheld, [effect.n_runs]
+    good, bad = offered.n_success + withheld.n_success, offered.n_failure + withheld.n_failure
     numbers = (
         ("n_offered", offered.n, LEAST_OFFERED, "outcomes where hints went in"),
         ("n_withheld", withheld.n, LEAST_WITHHELD, "outcomes where they were withheld"),
@@ -153,10 +176,10 @@ def _judged_in_words(word: str, effect: Effect, sequence: Interval) -> str:
 
 
 def _mismatch_in_words(strata: Strata, mismatch: float) -> str:
-    tested: dict[Stratum, Arms] = {stratum: arms for stratum, arms in strata.items() if stratum.share}
-    arms = both_arms(tested)
-    expected = sum(members.n_points * (stratum.share or 0.0) for stratum, members in tested.items())
+    sizes = _sizes_by_share(strata)
+    n, n_withheld = sum(size[1] for size in sizes), sum(size[2] for size in sizes)
+    expected = sum(share * n_of for share, n_of, _ in sizes)
     return (
-        f"Not comparable: {arms.withheld.n_points:,} of {arms.n_points:,} situations were withheld where about "
+        f"Not comparable: {n_withheld:,} of {n:,} situations were withheld where about "
         f"{expected:,.0f} were to be expected (p = {mismatch:.1g}). Something drops one arm or draws it otherwise."
     )

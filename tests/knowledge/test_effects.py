@@ -230,7 +230,7 @@ def test_shares_are_tested_each_by_itself() -> None:
     off = trial((50, 50), (35, 35), half) | trial((80, 100), (6, 6), tenth)
     assert share_mismatch(off) == pytest.approx(chisquare([70, 100, 12, 180], [85, 85, 19.2, 172.8], ddof=1).pvalue)
     assert share_mismatch(trial((50, 50), (1, 1))) is None
-    assert share_mismatch(trial((20, 20), (0, 0), tenth)) is None
+    assert share_mismatch(trial((15, 15), (0, 0), tenth)) is None
 
 
 def test_outcomes_unknown_in_one_arm_are_warned_of() -> None:
