@@ -180,6 +180,7 @@ def _give_defaults(cursor: Any, model: Any) -> None:
 
 
 def _copy(cursor: Any, project_id: int, batch: Sequence[MadeRun]) -> None:
+    from knowledge.run_days import day_of  # noqa: PLC0415 - needs the settings
     from knowledge.run_facets import run_facets  # noqa: PLC0415
     from knowledge.task_grams import task_grams  # noqa: PLC0415
 
@@ -190,8 +191,8 @@ def _copy(cursor: Any, project_id: int, batch: Sequence[MadeRun]) -> None:
         if one.chain is None:
             continue
         key = {"project_id": project_id, "run_id": one.run_id, "fold_version": "fold.v1"}
-        listed = {"facets": run_facets(project_id, one.chain), "first_received_at": one.at}
-        listed["task_grams"] = task_grams(project_id, one.chain.run.task)
+        listed = {"facets": run_facets(project_id, day_of(one.at), one.chain), "first_received_at": one.at}
+        listed["task_grams"] = task_grams(project_id, day_of(one.at), one.chain.run.task)
         folds = {"folded_arrival": 40, "folded_at": one.at + timedelta(minutes=6)}
         summaries.append({**key, **_told(one.chain.run), **listed, **folds})
         activations += [{**key, **_told(facts)} for facts in one.chain.activations]

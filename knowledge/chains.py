@@ -22,6 +22,7 @@ from knowledge import projection, rolling
 from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
 from knowledge.fold import FOLD_VERSION, fold_run
 from knowledge.models import Activation, Candidate, RunSummary
+from knowledge.run_days import day_of
 from knowledge.run_facets import run_facets
 from knowledge.task_grams import task_grams
 from knowledge.verdicts import verdicts_of
@@ -134,8 +135,8 @@ def _replace(project_id: int, run_id: str, chain: RunChain, arrival: int, first_
     derived: dict[str, Any] = {**key, "fold_version": FOLD_VERSION}
     RunSummary.objects.filter(**key).delete()
     listed: dict[str, Any] = {
-        "facets": run_facets(project_id, chain),
-        "task_grams": task_grams(project_id, chain.run.task),
+        "facets": run_facets(project_id, day_of(first_received_at), chain),
+        "task_grams": task_grams(project_id, day_of(first_received_at), chain.run.task),
         "first_received_at": first_received_at,
     }
     RunSummary.objects.create(

@@ -1,17 +1,23 @@
-"""Decides by which words a list finds a run: an indexed array of what its chain holds, the project in each. Pure."""
+"""Decides by which words a list finds a run: an indexed array of what its chain holds, with its day. Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from knowledge.chain_facts import RunChain
-from knowledge.facets import facet
+from knowledge.run_days import day_prefix
 
 PERSON: Final = "person"  # waits for a person, whatever for
 
 
-def run_facets(project_id: int, chain: RunChain) -> list[str]:
-    """Return the facets of a run, sorted, each once."""
-    return sorted({facet(project_id, name, word) for name, word in _words(chain) if word})
+def run_facets(project_id: int, day: int, chain: RunChain) -> list[str]:
+    """Return the facets of a run that was first received on that day, sorted, each once."""
+    prefix = day_prefix(project_id, day)
+    return sorted({prefix + run_word(name, word) for name, word in _words(chain) if word})
+
+
+def run_word(name: str, word: str) -> str:
+    """Return a facet without project and day."""
+    return f"{name}:{word}"
 
 
 def _words(chain: RunChain) -> Iterator[tuple[str, str | None]]:

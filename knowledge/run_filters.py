@@ -12,8 +12,7 @@ from typing import Any, Final
 from contract import stages
 from ingest.errors import IngestError
 from ingest.parameters import FLAGS, MOMENT_FORM, TEXT_FORM, is_text, parse_moment
-from knowledge.facets import facet
-from knowledge.run_facets import PERSON
+from knowledge.run_facets import PERSON, run_word
 
 RUNNING: Final = "running"
 WAITING: Final = {
@@ -43,8 +42,9 @@ class RunFilter:
 
     `trigger`, `arm`, `experiment`, `version`, `search_tool` and `search_server` (what the search was about) ask for at
     least one search of which all of them hold, `drop_reason`, `knowledge_id` and `outcome` for at least one candidate
-    of such a search; `tool` and `mcp_server` for at least one call, `text` for a part of the task in any case of letters or for the run's id; `since` is inclusive, `until`
-    exclusive, both compared with the time the run was first received.
+    of such a search; `tool` and `mcp_server` for at least one call, `text` for a part of the task in any case of
+    letters or for the run's id; `since` is inclusive, `until` exclusive, both compared with the time the run was first
+    received.
     """
 
     status: str = ""
@@ -67,12 +67,12 @@ class RunFilter:
     since: datetime | None = None
     until: datetime | None = None
 
-    def facets(self, project_id: int) -> list[str]:
-        """Return the facets that a run must have."""
+    def words(self) -> list[str]:
+        """Return the facets that a run must have, without project and day."""
         asked = [(name, getattr(self, name)) for name in (*OF_RUN, *OF_SEARCH, *OF_HINT)]
         if self.has_injection is not None:
             asked.append(("injection", str(self.has_injection).lower()))
-        return [facet(project_id, name, word) for name, word in asked if word]
+        return [run_word(name, word) for name, word in asked if word]
 
     def of(self, names: Sequence[str]) -> dict[str, str]:
         """Return what is asked under these names, by column."""

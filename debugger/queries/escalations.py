@@ -21,8 +21,9 @@ from debugger.queries.runs import COUNTED, DECIDED, ESCALATED, PAGE, TASK_SHOWN,
 from ingest.journal import JournalEvent
 from ingest.models import Event, Run
 from knowledge.models import RunSummary
+from knowledge.run_clauses import Clause
 from knowledge.run_filters import RunFilter
-from knowledge.run_pages import Clause, count_runs, page_of
+from knowledge.run_pages import count_runs, page_of
 
 EVENT_TYPE: Final = "run.escalated"
 SHOWN: Final = {"open": "open", "decided": "decided", "all": "all"}

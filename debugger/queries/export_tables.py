@@ -60,7 +60,7 @@ def runs_table(project: Project, asked: Asked, about: About) -> Table:
     """Return the runs of the list, newest first."""
 
     def read(cursor: str) -> tuple[Iterable[Sequence[Any]], str | None]:
-        page = page_of(project.pk, asked.runs, cursor, AT_ONCE, *asked.more(project.pk))
+        page = page_of(project.pk, asked.runs, cursor, AT_ONCE, *asked.more())
         return list(_run_rows(project.pk, page.rows)), page.next
 
     return Table(f"{project.slug}-runs", RUN_COLUMNS, pages(read), about)

@@ -14,11 +14,11 @@ from debugger.queries.pieces import one_line
 from debugger.queries.words import STATE_OF_STATUS
 from ingest.errors import IngestError
 from ingest.models import Run
-from knowledge.facets import facet
 from knowledge.run_bodies import duration_ms
-from knowledge.run_facets import PERSON
+from knowledge.run_clauses import Clause, has_words
+from knowledge.run_facets import PERSON, run_word
 from knowledge.run_filters import RunFilter, parse_filter
-from knowledge.run_pages import Clause, count_runs, page_of, triggers_of
+from knowledge.run_pages import count_runs, page_of, triggers_of
 
 PAGE: Final = 50  # runs on a page
 COUNTED: Final = 10_000  # runs counted exactly; beyond it the page says "more than"
@@ -95,19 +95,16 @@ class Asked:
     runs: RunFilter
     waiting: str = ""
 
-    def more(self, project_id: int) -> tuple[Clause, ...]:
+    def more(self) -> tuple[Clause, ...]:
         """Return what else must hold."""
         if not self.waiting:
             return ()
-        escalated = Clause(f"(listed.facets @> %s::text[] AND {UNDECIDED.sql})", ([_escalated(project_id)],))
+        ended_so = has_words([run_word("status", ESCALATED)])
+        escalated = Clause(f"({ended_so.sql} AND {UNDECIDED.sql})", ended_so.values)
         if self.waiting == ESCALATION:
             return (escalated,)
-        asked = [facet(project_id, "waiting", PERSON)]
-        return (Clause(f"(listed.facets @> %s::text[] OR {escalated.sql})", (asked, *escalated.values)),)
-
-
-def _escalated(project_id: int) -> str:
-    return facet(project_id, "status", ESCALATED)
+        asked = has_words([run_word("waiting", PERSON)])
+        return (Clause(f"({asked.sql} OR {escalated.sql})", (*asked.values, *escalated.values)),)
 
 
 def read_filter(params: Mapping[str, str]) -> Asked:
@@ -135,7 +132,7 @@ def list_runs(project_id: int, asked: Asked, cursor: str = "") -> RunList:
 
     Raises IngestError for a cursor that is none of ours.
     """
-    wanted, more = asked.runs, asked.more(project_id)
+    wanted, more = asked.runs, asked.more()
     page = page_of(project_id, wanted, cursor, PAGE, *more)
     counted = COUNTED_FILTERED if wanted.is_of_chain or more else COUNTED
     n_matching = page.n_found if not cursor else None

@@ -716,11 +716,15 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="runsummary",
-            index=django.contrib.postgres.indexes.GinIndex(fields=["facets"], name="run_summary_facets"),
+            index=django.contrib.postgres.indexes.GinIndex(
+                fastupdate=False, fields=["facets"], name="run_summary_facets"
+            ),
         ),
         migrations.AddIndex(
             model_name="runsummary",
-            index=django.contrib.postgres.indexes.GinIndex(fields=["task_grams"], name="run_summary_task"),
+            index=django.contrib.postgres.indexes.GinIndex(
+                fastupdate=False, fields=["task_grams"], name="run_summary_task"
+            ),
         ),
         migrations.CreateModel(
             name="TermCount",

@@ -70,8 +70,8 @@ class RunSummary(models.Model):
             models.Index(fields=["fold_version"], name="run_summary_version"),
             models.Index(fields=["project", "status"], name="run_summary_status"),
             models.Index(fields=["project", "-first_received_at", "-run_id"], name="run_summary_listed"),
-            GinIndex(fields=["facets"], name="run_summary_facets"),
-            GinIndex(fields=["task_grams"], name="run_summary_task"),
+            GinIndex(fields=["facets"], name="run_summary_facets", fastupdate=False),
+            GinIndex(fields=["task_grams"], name="run_summary_task", fastupdate=False),
         ]
 
 

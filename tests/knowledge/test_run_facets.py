@@ -40,17 +40,18 @@ def test_facets_hold_the_words_of_the_chain() -> None:
     start = next(event for event in events if event.type == "run.started")
     start.data["conversation_id"] = "talk-1"
     chain = fold_run(events)
-    facets = run_facets(7, chain)
+    facets = run_facets(7, 20_000, chain)
     assert facets == sorted(set(facets))
     assert {
-        "7:status:completed", "7:agent:scripted", "7:injection:true", "7:conversation:talk-1", "7:trigger:tool.failed",
+        "7:20000:status:completed", "7:20000:agent:scripted", "7:20000:injection:true", "7:20000:search_tool:shell",
+        "7:20000:conversation:talk-1", "7:20000:trigger:tool.failed",
     } <= set(facets)  # fmt: skip
-    assert {facet for facet in facets if ":tool:" in facet} == {f"7:tool:{tool}" for tool in chain.run.tools}
+    assert {facet for facet in facets if ":tool:" in facet} == {f"7:20000:tool:{tool}" for tool in chain.run.tools}
     met = {candidate.knowledge_id for candidate in chain.candidates}
-    assert {facet for facet in facets if ":knowledge_id:" in facet} == {f"7:knowledge_id:{one}" for one in met}
-    assert not [facet for facet in facets if facet.split(":")[1] in ("waiting", "arm", "experiment")]
+    assert {facet for facet in facets if ":knowledge_id:" in facet} == {f"7:20000:knowledge_id:{one}" for one in met}
+    assert not [facet for facet in facets if facet.split(":")[2] in ("waiting", "arm", "experiment")]
 
 
 def test_a_run_without_events_has_its_status_alone() -> None:
     """What is not known has no facet."""
-    assert run_facets(1, fold_run([])) == ["1:injection:false", "1:status:running"]
+    assert run_facets(1, 9, fold_run([])) == ["1:9:injection:false", "1:9:status:running"]
