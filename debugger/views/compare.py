@@ -1,7 +1,7 @@
 """Two runs side by side, and the choice of a second run; all of it is in the address. (Seed 001 §14.)"""
 
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -12,7 +12,6 @@ from django.views.decorators.http import require_GET
 
 from contract.events import ID_LIMIT
 from debugger.access import Gone, get_project_for, get_run_for, gone_run_for, person_only
-from debugger.exports import as_file
 from debugger.htmx import HtmxHttpRequest
 from debugger.queries.compare import SAME, VERDICTS, TurnPairs, align, counts_of, first_difference
 from debugger.queries.compare_choices import choices_for
@@ -22,6 +21,7 @@ from debugger.queries.compare_loading import Read, read_run, told_rows
 from debugger.queries.compare_rows import READ
 from debugger.queries.compare_words import notices_of, where_first
 from debugger.queries.export_tables import asked_of, compared_table
+from debugger.views.exports import table_file
 
 TURNS: Final = 20  # turns of a window
 LINES: Final = 100  # lines of a turn that are shown
@@ -75,7 +75,7 @@ def run_compare_file(request: HtmxHttpRequest, project: str) -> HttpResponse:
     turns = align(*told_rows(a.read, b.read))
     is_different = request.GET.get("show") == "different"
     table = compared_table(found, turns, asked_of(request.GET.dict()), different=is_different)
-    return cast(HttpResponse, as_file(table, request.GET.get("form", "csv")))  # headers are set on both alike
+    return table_file(request, table)
 
 
 def _side(user: User | AnonymousUser, project: str, letter: str, raw: str) -> Side:
