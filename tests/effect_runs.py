@@ -31,11 +31,14 @@ class Series:
     share: float = SHARE
 
 
-def run_experiment(project: Project, *series: Series, roll: bool = True) -> None:
-    """Keep the runs of all series; with `roll` bring the sums up to them as the queue's worker does."""
+def run_experiment(project: Project, *series: Series, roll: bool = True, name: str = "x") -> None:
+    """Keep the runs of all series; with `roll` bring the sums up to them as the queue's worker does.
+
+    `name` begins the ids of the runs: those of a second call with the same one take the place of the first's.
+    """
     for place, one in enumerate(series):
         for number in range(one.n):
-            run_id = f"x{place}-{one.knowledge_id}-{number}"
+            run_id = f"{name}{place}-{one.arm}-{one.knowledge_id}-{number}"
             keep_contribution(project.pk, run_id, one.day, chain(run_id, one, number < one.n_good))
     while roll and roll_up(project.pk):
         pass

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +13,12 @@ from ingest.authentication import create_key
 from ingest.models import ApiKey, Project
 from knowledge.drafts import ItemDraft
 from knowledge.items import create_item, revise_item
+from tests.debugger.test_behaviour_page import NAME as BENCHMARK
+from tests.debugger.test_behaviour_page import document as benchmark_document
 from tests.debugger.test_compare_page import other_run
 from tests.debugger.test_conformance_page import document
 from tests.debugger.test_escalations import escalated_run
+from tests.effect_runs import Series, run_experiment
 from tests.factories import make_person, make_project, send, typical_run
 from tests.knowledge.spans import TRACE, agent_run
 from tests.spoken_run import spoken_run
@@ -105,10 +108,17 @@ VIEWS: Final[dict[str, list[View]]] = {
         View("knowledge-long-item", f"/alpha/knowledge/items/{LONG}/", click="details.move summary"),
     ],
     "knowledge-revise": [View("knowledge-revise", f"/alpha/knowledge/items/{LONG}/revise/")],
-    "effects": [View("effects", "/alpha/effects/"), View("effects-none", "/beta/effects/")],
+    "effects": [
+        View("effects", "/alpha/effects/"),
+        View("effects-bad-filter", "/alpha/effects/?group=colour", 400),
+        View("effects-none", "/beta/effects/"),
+    ],
     "effect-items": [View("effect-items", "/alpha/effects/items/"), View("effect-items-none", "/beta/effects/items/")],
     "experiments": [View("experiments", "/alpha/experiments/")],
-    "behaviour-report": [View("behaviour-unknown", "/alpha/experiments/no-such-report/", 404)],
+    "behaviour-report": [
+        View("behaviour", f"/alpha/experiments/reports/{BENCHMARK}/"),
+        View("behaviour-unknown", "/alpha/experiments/reports/no-such-report/", 404),
+    ],
     "escalation-list": [View("escalations", "/alpha/escalations/"), View("escalations-none", "/beta/escalations/")],
     "escalation": [
         View("escalation", "/alpha/escalations/asked/"),
@@ -140,6 +150,7 @@ NO_PAGE: Final = {
     "knowledge-export": "a file",
     "knowledge-change": "a POST from the item's page",
     "effect-suspend": "a POST from the items' effects",
+    "benchmark-start": "a POST from the experiments",
     "project-retention": "a POST from the settings",
     "project-redaction": "a POST from the settings",
     "project-delete": "a POST from the settings",
@@ -165,10 +176,21 @@ def fill(alpha: Project, report: Path) -> ApiKey:
     decide(alpha, asked, Choice("granted", ("deploy",), "for this release"), "alice")
     _items(alpha)
     report.write_text(json.dumps(document()))
+    (report.parent / f"{BENCHMARK}.json").write_text(json.dumps(benchmark_document()))
+    _experiment(alpha, recent.date())
     make_project("beta").memberships.create(user=alpha.memberships.get().user)
     make_person("a-person-with-a-long-name-" + "n" * 100, alpha)
     create_key(alpha, "my exporter", ["ingest", "observe", "read"])
     return ApiKey.objects.get(project=alpha)
+
+
+def _experiment(alpha: Project, today: date) -> None:
+    """Draws of two items over three days, one of them harmful: something for every chart."""
+    for back in range(3):
+        day = today - timedelta(days=back)
+        for knowledge_id, n_good in (("k-17", (6, 33)), ("k-good", (45, 15))):
+            for arm, n in zip(("offered", "withheld"), n_good, strict=True):
+                run_experiment(alpha, Series(arm, 50, n, knowledge_id, day=day, tool=knowledge_id), name=f"x{back}")
 
 
 def _items(alpha: Project) -> None:

@@ -28,6 +28,7 @@ def test_every_page_can_be_used_by_everybody(visitor: Visitor, settings: Any, tm
     """No violation of any impact, no id twice, no complaint, no request elsewhere, no sideways scrolling."""
     settings.TEMPORAL_ADDRESS = f"127.0.0.1:{free_port()}"
     settings.CONFORMANCE_REPORT = tmp_path / "conformance.json"
+    settings.EXPERIMENTS_DIR = tmp_path
     key = fill(visitor.project, settings.CONFORMANCE_REPORT)
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     page = visitor.open("/alpha/runs/", viewport={"width": width, "height": 860}, reduced_motion="reduce")
