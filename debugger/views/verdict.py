@@ -6,6 +6,7 @@ has the status of what happened. (Seed 001 §13, §14.)
 
 from typing import Any, Final
 
+from django.db.models import QuerySet
 from django.http import Http404, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -23,6 +24,7 @@ from knowledge.models import Candidate
 from knowledge.signals import tell_folded
 from knowledge.verdicts import REASON_LIMIT, VerdictError, say
 
+UNSAID: Final = "none"  # what no button sends
 FOLDED_AT_ONCE: Final = 5_000  # events of a run that is folded while the person waits; longer ones the sweep folds
 
 
@@ -33,9 +35,7 @@ def give_verdict(request: HtmxHttpRequest, project: str, run_id: str, activation
     """Keep a verdict on one hint and show the panel with it. 404 for a hint that the chain does not know."""
     run = get_run_for(request.user, project, run_id)
     about: dict[str, Any] = {"project_id": run.project.pk, "run_id": run_id, "activation_id": activation_id}
-    knowledge_id = request.POST.get("knowledge_id", "").replace("\x00", "")
-    if not Candidate.objects.filter(**about, knowledge_id=knowledge_id).exists():
-        raise Http404("no such hint")
+    knowledge_id = _meant(Candidate.objects.filter(**about), request.POST.get("knowledge_id", ""))
     if not may_act(request.user, run.project):
         return _panel(
             request, run, activation_id, f"You may look at the runs of {project}, not judge their hints.", 403
@@ -43,7 +43,7 @@ def give_verdict(request: HtmxHttpRequest, project: str, run_id: str, activation
     written = read_written(request.POST.get("reason", ""), "Reason", REASON_LIMIT, rules=rules_of(run.project.pk))
     if written.error:
         return _panel(request, run, activation_id, written.error, 400)
-    outcome, by = request.POST.get("outcome", ""), request.user.get_username()
+    outcome, by = request.POST.get("outcome", UNSAID), request.user.get_username()
     try:
         say(**about, knowledge_id=knowledge_id, outcome=outcome, reason=written.text, by=by)
     except VerdictError as error:
@@ -54,6 +54,15 @@ def give_verdict(request: HtmxHttpRequest, project: str, run_id: str, activation
     if wants_fragment(request):
         return _panel(request, get_run_for(request.user, project, run_id), activation_id)
     return HttpResponseRedirect(reverse("why", args=[project, run_id, activation_id]))
+
+
+def _meant(candidates: QuerySet[Candidate], given: str) -> str:
+    """Return the id of the hint that a form names; a browser sends the line ends of an id as it likes."""
+    known = list(candidates.values_list("knowledge_id", flat=True))
+    alike = [one for one in known if one.splitlines() == given.splitlines()]
+    if not alike:
+        raise Http404("no such hint")
+    return given if given in alike else alike[0]
 
 
 def _panel(

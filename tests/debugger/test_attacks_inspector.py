@@ -1,6 +1,7 @@
 """What holds for the pages of runs, reports and files under hostile senders, addresses and forms."""
 
 import html
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.urls import reverse
 from debugger import timeline_store
 from ingest.authentication import create_key
 from ingest.models import Project
+from knowledge.models import HintVerdict
 from tests.factories import Recorder, make_person, make_project, send, typical_run
 
 pytestmark = pytest.mark.django_db
@@ -66,6 +68,43 @@ def test_what_is_told_of_a_sender_is_always_a_file(client: Client, project: Proj
         told = answer.headers["Content-Disposition"]
         assert (answer.status_code, told.startswith("attachment; "), named in told) == (200, True, True), told
         assert (answer.headers["X-Content-Type-Options"], "X-Evil" in answer.headers) == ("nosniff", False)
+
+
+# ---- verdicts --------------------------------------------------------------------------------------------------
+
+
+def injected(project: Project, run_id: str, knowledge_id: str) -> str:
+    """Send a run with one injected hint; return the address of its verdict."""
+    to = Recorder(run_id)
+    to.add("run.started", {"task": "t"})
+    ids = {"activation_id": "a:1", "hint_id": "h1", "knowledge_id": knowledge_id}
+    to.add("activation.requested", {"trigger": "tool.failed", "query": "q"}, activation_id="a:1", turn=1)
+    offered = {"trigger": "tool.failed", "algorithm_version": "v", "rank": 1, "revision": 1, "proposition": "p"}
+    to.foreign("o1", "hint.offered", offered, **ids)
+    asked = to.add("model.requested", {"n_messages": 1, "new_messages": [{"role": "user", "text": "b"}]}, turn=2)
+    to.add("hint.delivery", {"stage": "injected", "tokens": 1, "position": 0, "request_event_id": asked}, **ids)
+    send(project, to.events)
+    return reverse("hint-verdict", args=["alpha", run_id, "a:1"])
+
+
+@pytest.mark.parametrize("knowledge_id", ["a\nb", "a\r\nb", " k ", "<b>'\"&amp;", "k/%2F", "k\u2028z", "x" * 200])
+def test_a_hint_of_any_id_can_be_judged(client: Client, project: Project, knowledge_id: str) -> None:
+    """A browser sends line ends as CR LF, whatever stood in the field: that hint is judged, and no other."""
+    address = injected(project, "odd", knowledge_id)
+    sent = re.sub(r"\r\n|\r|\n", "\r\n", knowledge_id)
+    assert client.post(address, {"knowledge_id": sent, "outcome": "helpful"}).status_code == 302
+    assert [one.knowledge_id for one in HintVerdict.objects.all()] == [knowledge_id]
+
+
+def test_nothing_is_said_of_a_hint_but_by_a_button(client: Client, project: Project) -> None:
+    """A form without the word of a button takes nothing back, and Enter in the field of the reason presses none."""
+    address = injected(project, "odd", "k-1")
+    page = client.get(reverse("why", args=["alpha", "odd", "a:1"])).content.decode()
+    assert re.search(r'<textarea name="reason"', page) and not re.search(r'<input type="text" name="reason"', page)
+    assert client.post(address, {"knowledge_id": "k-1", "outcome": "harmful"}).status_code == 302
+    refused = client.post(address, {"knowledge_id": "k-1", "reason": "it led astray"})
+    assert (refused.status_code, "Outcome must be one of" in refused.content.decode()) == (400, True)
+    assert [one.outcome for one in HintVerdict.objects.all()] == ["harmful"]
 
 
 # ---- reports ---------------------------------------------------------------------------------------------------
