@@ -5,17 +5,17 @@ keyed hash decided whether it was. The same situation of a run falls into the sa
 its later draws are no new points. Every point counts in the arm it was drawn into, whatever became of its hints after
 that (intention to treat): an arm is a word of `contract.stages.HOLDOUT_ARMS`, `offered` or `withheld`.
 
-How rollups keep this: the fold names the points of a run; `cells_of_run` sums them up by stratum and arm; a rollup row
-is such a cell under keys of its own (day, project, version, item) with the columns COLUMNS and, as bytes, the
-replicates. `merge` adds rows of any choice; `Arms` pairs the two arms for the estimates. All sums are whole numbers:
+`knowledge/contributions.py` counts the points of a run under the names COLUMNS, by stratum and arm among others; a row
+of rollups is the sum of such cells with, as bytes, their replicates. `cells_of_run` makes the same of points that are
+simulated. `merge` adds cells of any choice; `Arms` pairs the two arms for the estimates. All sums are whole numbers:
 order and batching change nothing, and what a run added can be taken away again (`-`) when it is folded anew. Cells of
 different items are not to be added to each other: a point with two hints counts once for each of the two.
 (Seed 001 §16, §17.)
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from contract import stages
 from knowledge.effects.replicates import Replicates
@@ -42,7 +42,7 @@ class Stratum(NamedTuple):
 
 
 class CellKey(NamedTuple):
-    """A stratum and an arm: what a rollup row is about, beside its own keys."""
+    """A stratum and an arm: what a cell of points is about."""
 
     stratum: Stratum
     arm: str
@@ -109,7 +109,7 @@ class Tally(NamedTuple):
         return self.n_success / self.n if self.n else None
 
 
-# The columns of a rollup row, each a sum of whole numbers over points; `replicates` beside them is bytes.
+# The columns of a row of rollups that count points, each a sum of whole numbers; `replicates` beside them is bytes.
 COLUMNS: Final = (
     "n_points",
     "near_success",
@@ -151,14 +151,6 @@ class ArmCounts:
         return Tally(self.far_success, self.far_success + self.far_failure)
 
     @property
-    def n_near_unknown(self) -> int:
-        return self.n_points - self.near.n
-
-    @property
-    def n_far_unknown(self) -> int:
-        return self.n_points - self.far.n
-
-    @property
     def n_runs(self) -> int:
         """Distinct runs with a point here: exact while they are few, about right up to 1,600."""
         return self.replicates.n_runs
@@ -171,16 +163,6 @@ class ArmCounts:
         """Return what is left when a run (or cell) that was added before is taken away."""
         sums = {name: getattr(self, name) - getattr(other, name) for name in COLUMNS}
         return ArmCounts(**sums, replicates=self.replicates - other.replicates)
-
-    def as_row(self) -> dict[str, int | bytes]:
-        """Return the columns of a rollup row by name: COLUMNS and `replicates`."""
-        row: dict[str, int | bytes] = {name: getattr(self, name) for name in COLUMNS}
-        return {**row, "replicates": self.replicates.to_bytes()}
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, int], replicates: bytes | memoryview) -> Self:
-        """Return the counts of a stored row. Raises KeyError for a lacking column, ValueError for other bytes."""
-        return cls(**{name: int(row[name]) for name in COLUMNS}, replicates=Replicates.from_bytes(replicates))
 
 
 @dataclass(frozen=True, slots=True)

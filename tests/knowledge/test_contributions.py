@@ -8,7 +8,7 @@ import pytest
 from contract import stages
 from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
 from knowledge.contributions import COUNTS, RollupKey, contribute, pack, unpack
-from knowledge.effects.counts import COLUMNS
+from knowledge.effects.counts import COLUMNS, Costs, DecisionPoint, cells_of_run, stratum_of
 from knowledge.fold import fold_run
 from tests.knowledge.streams import recorded, recorded_names
 
@@ -126,6 +126,26 @@ def test_where_an_outcome_came_from_is_counted() -> None:
     assert (total["used_by:reported"], total["judged_by:person"], total["n_harmful"], total["n_acting"]) == (1, 1, 1, 1)
     assert (total["skip:turn_cap"], total["n_skipped"], total["n_activations"]) == (1, 1, 1)
     assert set(stages.OUTCOMES) == {"helpful", "harmful", "neutral"}
+
+
+def test_a_point_is_counted_as_simulated_ones_are() -> None:
+    """What estimates are tried on and what runs add are the same sums under the same names."""
+    followed = {"calls_after": 3, "failed_after": 1, "turns_after": 2, "model_tokens_after": 900, "duration_ms": 12.0}
+    first = drawn("a1", "offered", "s1", near=True, tokens=40, **followed)
+    second = drawn("a2", "withheld", "s2", near=False, **followed)
+    contributed = contribute(RunChain(RunFacts(success=True), (first, second)))
+    points = [
+        DecisionPoint(
+            stratum_of("tool.failed", "shell", attempt, 0.2), one.arm, one.near, True,
+            Costs(3, 1, one.tokens, 12, 2, 900),
+        )
+        for attempt, one in enumerate((first, second), 1)
+    ]  # fmt: skip
+    simulated = {(key.stratum.attempt, key.arm): cell for key, cell in cells_of_run("run-1", points).items()}
+    assert len(simulated) == len(contributed) == 2
+    for key, counts in contributed.items():
+        cell = simulated[key.attempt, key.arm]
+        assert {name: counts.get(name, 0) for name in COLUMNS} == {name: getattr(cell, name) for name in COLUMNS}
 
 
 def test_keys_name_where_a_search_was_made() -> None:
