@@ -1,15 +1,14 @@
 """Measures the sums that reports rest on: `python -m bench.rollups`, in a PostgreSQL of its own.
 
 `rebuild` folds short runs again and sums up what they add, at two sizes; `refresh` brings the sums up to 1,000 new
-activations; `growing` folds one run that grows batch by batch; `report` reads the sums of many activations, which are
-made through contributions and not through the journal. `work` is processor time of this process, which tells about the
+activations; `growing` folds one run that grows batch by batch; `report` asks for the pages of many activations, whose
+sums `bench/rollup_store.py` makes. `work` is processor time of this process, which tells about the
 same on a busy machine; the database's is in the wall clock alone.
 """
 
 import argparse
 import logging
 import os
-import random
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -20,9 +19,7 @@ import django
 from debugger.embedded.scratch import scratch_postgres
 
 DAYS = 90
-ITEMS = 200
-TOOLS = tuple(f"tool_{number}" for number in range(10))
-BATCH = 500  # events of one request
+ROUNDS = 3  # each question, after one that is not counted
 
 
 def main() -> int:
@@ -31,7 +28,6 @@ def main() -> int:
         "--runs", type=int, nargs="+", default=[200, 800], help="runs that are rebuilt, size by size"
     )
     arguments.add_argument("--growing", type=int, default=10_000, help="events of the run that grows")
-    arguments.add_argument("--runs-a-day", type=int, default=20, help="runs that these activations are of, each day")
     arguments.add_argument("--activations", type=int, default=1_000_000, help="activations in the sums that are read")
     given = arguments.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f}", flush=True)
@@ -48,7 +44,7 @@ def main() -> int:
             for n_runs in given.runs:
                 rebuild(n_runs)
             growing(given.growing)
-            report(given.activations, given.runs_a_day)
+            report(given.activations)
         finally:
             connections.close_all()
     return 0
@@ -129,73 +125,60 @@ def growing(n_events: int) -> None:
     print(f"  {n_folds} folds after {n_events // 100} batches of 100")
 
 
-def report(n_activations: int, runs_a_day: int) -> None:
-    """Read the sums of so many activations of 90 days. Of few runs a day they are made sooner, with rows as many."""
+def report(n_activations: int) -> None:
+    """Ask for what pages and API say of so many activations of 90 days, and for some sums by themselves."""
+    from bench.rollup_store import make_store  # noqa: PLC0415
     from ingest.models import Project  # noqa: PLC0415
-    from knowledge import effectiveness, rolling  # noqa: PLC0415
     from knowledge.effect_report import Asked, make_report  # noqa: PLC0415
     from knowledge.item_effects import make_item_report  # noqa: PLC0415
     from knowledge.models import ItemRollup, Rollup  # noqa: PLC0415
     from knowledge.rollups import STRATA, read_cells  # noqa: PLC0415
 
     project = Project.objects.create(slug="large", name="Large")
-    chance = random.Random("rollups 1")
-    today = datetime.now(UTC).date()
-    each = n_activations // (DAYS * runs_a_day)
-
-    def make() -> None:
-        for ago in range(DAYS):
-            for number in range(runs_a_day):
-                day = today - timedelta(days=ago)
-                rolling.keep_contribution(project.pk, f"r-{ago}-{number}", day, _chain(chance, each))
-            _roll_all(rolling, project.pk)
-
-    timed(f"sums of {each * DAYS * runs_a_day:,} activations made", make, n_activations, "activations")
-    print(f"  {Rollup.objects.count():,} rows of searches, {ItemRollup.objects.count():,} of items")
-    first, now = today - timedelta(days=DAYS), datetime.now(UTC)
+    last = datetime.now(UTC).date()
+    first = last - timedelta(days=DAYS - 1)
+    timed(f"sums of {n_activations:,} activations made", lambda: make_store(project.pk, last, DAYS, n_activations))
+    for model in (Rollup, ItemRollup):
+        n_rows = [model.objects.filter(span=span).count() for span in (1, 7)]
+        print(f"  {model.__name__}: {n_rows[0]:,} rows of days, {n_rows[1]:,} of weeks")
     questions: dict[str, Callable[[], Any]] = {
-        "the page's report": lambda: make_report(project.pk, Asked(first, today)),
-        "the page's report of items": lambda: make_item_report(project.pk, first, today),
-        "the API's report": lambda: effectiveness.report(project.pk, now - timedelta(days=DAYS), now),
-        "the two arms by stratum, with replicates": lambda: read_cells(project.pk, first, today, by=STRATA),
-        "by day and trigger": lambda: read_cells(project.pk, first, today, by=("day", "trigger"), replicates=False),
-        "by tool, with replicates": lambda: read_cells(project.pk, first, today, by=("tool",)),
-        "all items by arm": lambda: read_cells(project.pk, first, today, by=("knowledge_id", "arm"), replicates=False),
-        "one item by arm, with replicates": lambda: read_cells(
-            project.pk, first, today, by=("arm",), where={"knowledge_id": "k-7"}
-        ),
-        "all items by arm, with replicates": lambda: read_cells(project.pk, first, today, by=("knowledge_id", "arm")),
+        "make_report": lambda: make_report(project.pk, Asked(first, last)),
+        "make_item_report": lambda: make_item_report(project.pk, first, last),
+        **_pages(project),
+        "the two arms by stratum": lambda: read_cells(project.pk, first, last, by=STRATA, words=False),
+        "by day and trigger": lambda: read_cells(project.pk, first, last, by=("day", "trigger"), replicates=False),
+        "one item by arm": lambda: read_cells(project.pk, first, last, by=("arm",), where={"knowledge_id": "k-7"}),
     }
     for name, ask in questions.items():
         ask()
-        timed(name, ask)
+        for _ in range(ROUNDS):
+            timed(name, ask)
 
 
-def _chain(chance: random.Random, n_activations: int) -> Any:
-    """Return the chain of one run: two of three searches drawn, each with two items."""
-    from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts  # noqa: PLC0415
+def _pages(project: Any) -> dict[str, Callable[[], Any]]:
+    """Return the requests of a signed in member, and of a key that may read."""
+    from django.test import Client  # noqa: PLC0415
 
-    activations, candidates = [], []
-    for number in range(n_activations):
-        arm = chance.choice(("", "offered", "offered", "withheld"))
-        good = chance.random() < (0.7 if arm == "offered" else 0.5)
-        name = f"a{number}"
-        place = chance.randrange(2 * len(TOOLS))  # an item is found at one place
-        activations.append(
-            ActivationFacts(
-                name, trigger=("tool.failed", "mcp.first_call")[place % 2],
-                tool=TOOLS[place // 2],
-                result="success", algorithm_version="hybrid.v3", arm=arm, experiment="spring" if arm else "",
-                share=0.25 if arm else None, situation_key=name, duration_ms=chance.random() * 80,
-                resolved=good, near=good,
-                n_retrieved=2, n_offered=2, n_injected=2 if arm != "withheld" else 0, tokens=120, calls_after=3,
-            )
-        )  # fmt: skip
-        for item in chance.sample(range(place, ITEMS, 2 * len(TOOLS)), 2):
-            withheld = {"dropped_ns": 3, "drop_reason": "holdout"}
-            stamps: Any = withheld if arm == "withheld" else {"selected_ns": 2, "injected_ns": 3}
-            candidates.append(CandidateFacts(name, f"k-{item}", tokens=60, offered_ns=1, **stamps))
-    return RunChain(RunFacts(success=chance.random() < 0.5), tuple(activations), tuple(candidates))
+    from ingest.api_keys import create_key  # noqa: PLC0415
+    from tests.factories import make_person  # noqa: PLC0415
+
+    client = Client()
+    client.force_login(make_person("ann", project))
+    key = create_key(project, "bench", ["read"])[1]
+    headers = {"Authorization": f"Bearer {key}"}
+
+    def asking(address: str) -> Callable[[], Any]:
+        def ask() -> None:
+            answer = client.get(address, headers=headers if address.startswith("/v1/") else {})
+            if answer.status_code != 200:  # noqa: PLR2004
+                raise RuntimeError(f"{address}: {answer.status_code}")
+
+        return ask
+
+    own = f"/{project.slug}"
+    addresses = [f"{own}/effects/?days=90", f"{own}/effects/?days=365&group=tool", f"{own}/effects/items/?days=90"]
+    addresses += [f"{own}/experiments/", "/v1/reports/effects?days=90", "/v1/reports/effects/items?days=90"]
+    return {f"GET {address}": asking(address) for address in addresses}
 
 
 if __name__ == "__main__":

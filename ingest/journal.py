@@ -21,6 +21,14 @@ DAYS_AHEAD: Final = 3
 READ_FIELDS: Final = (
     *ID_FIELDS, "arrival", "seq", "turn", "occurred_ns", "ended_ns", "received_at", "repairs", "data",
 )  # fmt: skip
+# Each run by itself, for the same reason as below.
+READ_RUNS: Final = f"""
+SELECT {", ".join(f"kept.{name}" for name in READ_FIELDS)} FROM unnest(%s::text[]) AS given(run_id)
+CROSS JOIN LATERAL (
+    SELECT {", ".join(READ_FIELDS)} FROM ingest_event
+    WHERE project_id = %s AND run_day = %s AND run_id = given.run_id OFFSET 0
+) kept
+"""
 COPY_NEW: Final = (
     f"COPY ingest_event (project_id, run_day, arrival, received_at, {', '.join(DRAFT_COLUMNS)}) FROM STDIN"
 )
@@ -214,6 +222,20 @@ def read_events(
             [project_id, run, run_id, after_arrival, limit],
         )
         return [_journal_event(row) for row in cursor.fetchall()]
+
+
+def read_runs(project_id: int, days: Mapping[str, date]) -> dict[str, list[JournalEvent]]:
+    """Return the events of several runs, given the day each was first seen on; in no order. One query a day."""
+    found: dict[str, list[JournalEvent]] = {run_id: [] for run_id in days}
+    by_day: dict[date, list[str]] = {}
+    for run_id, day in days.items():
+        by_day.setdefault(day, []).append(run_id)
+    with connection.cursor() as cursor:
+        for day, run_ids in by_day.items():
+            cursor.execute(READ_RUNS, [run_ids, project_id, day])
+            for event in map(_journal_event, cursor.fetchall()):
+                found[event.run_id].append(event)
+    return found
 
 
 def read_named_events(project_id: int, run_day: date, run_id: str, event_ids: Iterable[str]) -> dict[str, JournalEvent]:

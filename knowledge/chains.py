@@ -7,16 +7,18 @@ is therefore folded when it has grown by a share or has waited, which keeps the 
 (Seed 001 §13.)
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, Final
 
 from django.db import connection, models, transaction
 from django.utils import timezone
 
 from contract.events import TERMINAL_TYPES
-from ingest.journal import read_events
+from ingest.journal import read_events, read_runs
 from ingest.models import Event, Run
 from knowledge import projection, rolling
 from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
@@ -33,7 +35,23 @@ SHORT_RUN: Final = 2_000  # events up to which a run is folded whenever somethin
 GROWTH: Final = 16  # a longer one is when it has grown by one in so many
 EVENTS_A_SECOND: Final = 1_000  # or when it has waited for one second per so many events
 LONGEST_WAIT: Final = 60.0  # seconds
+RUNS_TOGETHER: Final = 50  # of one transaction
+EVENTS_TOGETHER: Final = 10_000  # of short runs that are folded in one transaction
 
+# Each lock is asked for once: a condition might be tried more often.
+_CLAIM: Final = """
+SELECT run_id, pg_try_advisory_xact_lock(hashtextextended(run_id, %s)) FROM unnest(%s::text[]) AS given(run_id)
+"""
+_MARK: Final = """
+UPDATE ingest_run kept SET folded_arrival = due.arrival
+FROM (
+    SELECT run.run_id, given.arrival
+    FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS given(run_id, arrival, place)
+    JOIN ingest_run run ON run.project_id = %s AND run.run_id = given.run_id
+    WHERE run.folded_arrival <= given.arrival ORDER BY given.place FOR NO KEY UPDATE OF run
+) due
+WHERE kept.project_id = %s AND kept.run_id = due.run_id RETURNING kept.run_id
+"""
 
 _BEHIND: Final = """
 SELECT run.run_day, run.folded_arrival, run.last_arrival, extract(epoch FROM clock_timestamp() - summary.folded_at)
@@ -67,7 +85,7 @@ def refresh_run(project_id: int, run_id: str, *, force: bool = False) -> bool:
             break
         try:
             with transaction.atomic():
-                if not _claim(project_id, run_id) or not _fold_once(project_id, run_id, force):
+                if not _fold_once(project_id, _claim(project_id, [run_id]), force):
                     break
         except RunGone:
             break
@@ -96,71 +114,142 @@ def is_due(n_folded: int, n_known: int, waited_s: float) -> bool:
     return n_folded < n_known and waited_s >= min(n_folded / EVENTS_A_SECOND, LONGEST_WAIT)
 
 
-def _claim(project_id: int, run_id: str) -> bool:
-    """Take the run's lock until the transaction ends, without waiting."""
+def refresh_together(project_id: int, run_ids: Sequence[str], *, force: bool = False) -> list[str]:
+    """Fold short runs that lag, in one transaction; return those that were folded and have caught up.
+
+    None of them is when one cannot be, and long ones are not: whoever asks refreshes the others one by one. With
+    `force` runs that have caught up are folded as well.
+    """
+    try:
+        with transaction.atomic():
+            folded = _fold_once(project_id, _claim(project_id, run_ids), force, most=EVENTS_TOGETHER)
+    except Exception:  # noqa: BLE001 - whichever it was fails again by itself, and is told of there
+        return []
+    behind = Run.objects.filter(project_id=project_id, run_id__in=folded, folded_arrival__lt=models.F("last_arrival"))
+    lagging = set(behind.values_list("run_id", flat=True))
+    return [run_id for run_id in folded if run_id not in lagging]
+
+
+def _claim(project_id: int, run_ids: Sequence[str]) -> list[str]:
+    """Take the locks of runs until the transaction ends, without waiting; return those that were free, sorted."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(hashtextextended(%s, %s))", [run_id, project_id])
-        return bool(cursor.fetchone()[0])
+        cursor.execute(_CLAIM, [project_id, sorted(set(run_ids))])
+        return sorted(run_id for run_id, is_free in cursor.fetchall() if is_free)
 
 
-def _fold_once(project_id: int, run_id: str, force: bool) -> bool:
-    read = ("last_arrival", "folded_arrival", "first_received_at", "run_day")
-    run = Run.objects.filter(project_id=project_id, run_id=run_id).values(*read).first()
-    if run is None or not (force or run["folded_arrival"] < run["last_arrival"]):
-        return False
-    events, verdicts = read_events(project_id, run_id), verdicts_of(project_id, run_id)
-    # Without events the day was forgotten: what was derived from them stays, and is all there is.
-    arrival = max((event.arrival for event in events), default=run["last_arrival"])
+def _fold_once(project_id: int, run_ids: Sequence[str], force: bool, most: int | None = None) -> list[str]:
+    """Fold runs whose locks are held; return them. With `most` no more than so many events, and no long run.
+
+    Rows that others write as well are locked in the order of the runs, here as in `ingest`.
+    """
+    runs = _due(project_id, run_ids, force, most)
+    if not runs:
+        return []
+    said = verdicts_of(project_id, list(runs))
+    if len(runs) > 1:
+        events = read_runs(project_id, {run_id: run["run_day"] for run_id, run in runs.items()})
+    else:
+        events = {run_id: read_events(project_id, run_id) for run_id in runs}
     # Only these can have been counted before, and only these can count now.
-    counts = bool(verdicts) or any(projection.affects_knowledge(event.type) for event in events)
-    before = projection.reported(project_id, [run_id]) if counts else {}
-    if events:
-        chain = fold_run(events, verdicts)
-        _replace(project_id, run_id, chain, arrival, run["first_received_at"])
-        rolling.keep_contribution(project_id, run_id, run["run_day"], chain)
-    marked = Run.objects.filter(project_id=project_id, run_id=run_id, folded_arrival__lte=arrival)
-    if not marked.update(folded_arrival=arrival):
-        raise RunGone(run_id)
-    if counts:  # last, because it locks what other runs count as well
-        projection.apply(project_id, before, projection.reported(project_id, [run_id]))
-    return True
+    counting = [
+        run_id
+        for run_id, of_run in events.items()
+        if run_id in said or any(projection.affects_knowledge(event.type) for event in of_run)
+    ]
+    before = projection.reported(project_id, counting) if counting else {}
+    # Without events the day was forgotten: what was derived from them stays, and is all there is.
+    arrivals = {
+        run_id: max((event.arrival for event in of_run), default=runs[run_id]["last_arrival"])
+        for run_id, of_run in events.items()
+    }
+    found = {run_id: fold_run(of_run, said.get(run_id, ())) for run_id, of_run in events.items() if of_run}
+    if found:
+        received = {run_id: runs[run_id]["first_received_at"] for run_id in found}
+        _replace(project_id, found, arrivals, received)
+        rolling.keep_contributions(project_id, [(name, runs[name]["run_day"], chain) for name, chain in found.items()])
+    _mark_folded(project_id, arrivals)
+    if counting:  # last, because it locks what other runs count as well
+        projection.apply(project_id, before, projection.reported(project_id, counting))
+    return list(runs)
 
 
-def _replace(project_id: int, run_id: str, chain: RunChain, arrival: int, first_received_at: datetime) -> None:
-    """Put the rows of `chain` in the place of the run's old ones, inside the caller's transaction.
+def _due(project_id: int, run_ids: Sequence[str], force: bool, most: int | None) -> dict[str, dict[str, Any]]:
+    """Return the registry's rows of those of the runs that are to be folded, sorted."""
+    read = ("last_arrival", "folded_arrival", "first_received_at", "run_day")
+    rows = Run.objects.filter(project_id=project_id, run_id__in=list(run_ids)).values("run_id", *read)
+    due: dict[str, dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: row["run_id"]):
+        n_events = row["last_arrival"]
+        if most is not None:
+            if n_events > min(most, SHORT_RUN):
+                continue
+            most -= n_events
+        if force or row["folded_arrival"] < n_events:
+            due[row["run_id"]] = row
+    return due
+
+
+def _mark_folded(project_id: int, arrivals: Mapping[str, int]) -> None:
+    """Note how far runs are folded. Raises RunGone when one is no longer there."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MARK, [list(arrivals), list(arrivals.values()), project_id, project_id])
+        marked = {row[0] for row in cursor.fetchall()}
+    for run_id in arrivals:
+        if run_id not in marked:
+            raise RunGone(run_id)
+
+
+def _replace(
+    project_id: int, chains: Mapping[str, RunChain], arrivals: Mapping[str, int], received: Mapping[str, datetime]
+) -> None:
+    """Put the rows of chains in the place of the runs' old ones, inside the caller's transaction.
 
     Of activations and candidates only those that changed are written: a long run has thousands that no longer do.
     """
-    key: dict[str, Any] = {"project_id": project_id, "run_id": run_id}
-    derived: dict[str, Any] = {**key, "fold_version": FOLD_VERSION}
-    RunSummary.objects.filter(**key).delete()
-    listed: dict[str, Any] = {
-        "facets": run_facets(project_id, day_of(first_received_at), chain),
-        "task_grams": task_grams(project_id, day_of(first_received_at), chain.run.task),
-        "first_received_at": first_received_at,
-    }
-    RunSummary.objects.create(
-        **derived, **_values(chain.run), **listed, folded_arrival=arrival, folded_at=timezone.now()
-    )
-    _replace_changed(Activation.objects.filter(**key), [{**derived, **_values(one)} for one in chain.activations])
-    _replace_changed(Candidate.objects.filter(**key), [{**derived, **_values(one)} for one in chain.candidates])
+    of_runs: dict[str, Any] = {"project_id": project_id, "run_id__in": list(chains)}
+    summaries, activations, candidates = [], [], []
+    for run_id, chain in chains.items():
+        derived: dict[str, Any] = {"project_id": project_id, "run_id": run_id, "fold_version": FOLD_VERSION}
+        day = day_of(received[run_id])
+        listed: dict[str, Any] = {
+            "facets": run_facets(project_id, day, chain),
+            "task_grams": task_grams(project_id, day, chain.run.task),
+            "first_received_at": received[run_id],
+            "folded_arrival": arrivals[run_id],
+            "folded_at": timezone.now(),
+        }
+        summaries.append(RunSummary(**derived, **_values(chain.run), **listed))
+        activations += [{**derived, **_values(one)} for one in chain.activations]
+        candidates += [{**derived, **_values(one)} for one in chain.candidates]
+    RunSummary.objects.filter(**of_runs).delete()
+    RunSummary.objects.bulk_create(summaries, batch_size=BATCH)
+    _replace_changed(Activation.objects.filter(**of_runs), activations)
+    _replace_changed(Candidate.objects.filter(**of_runs), candidates)
 
 
 def _replace_changed(stored: "models.QuerySet[Any]", rows: list[dict[str, Any]]) -> None:
     """Put `rows` in the place of those stored; all of one activation are written when one of them changed."""
-    names = tuple(rows[0]) if rows else ("activation_id",)
+    names = tuple(rows[0]) if rows else ("run_id", "activation_id")
     before, after = _by_activation(stored.values(*names)), _by_activation(rows)
-    stale = [name for name, found in before.items() if after.get(name) != found]
-    for start in range(0, len(stale), BATCH):
-        stored.filter(activation_id__in=stale[start : start + BATCH]).delete()
-    written = [row for row in rows if before.get(row["activation_id"]) != after[row["activation_id"]]]
+    stale: dict[str, list[str]] = {}
+    for (run_id, activation_id), found in before.items():
+        if after.get((run_id, activation_id)) != found:
+            stale.setdefault(run_id, []).append(activation_id)
+    for run_id, names_of_run in stale.items():
+        for start in range(0, len(names_of_run), BATCH):
+            stored.filter(run_id=run_id, activation_id__in=names_of_run[start : start + BATCH]).delete()
+    written = [row for row in rows if before.get(_activation_of(row)) != after[_activation_of(row)]]
     stored.bulk_create((stored.model(**row) for row in written), batch_size=BATCH)
 
 
-def _by_activation(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+def _activation_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["run_id"], row["activation_id"]
+
+
+def _by_activation(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
+    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault(row["activation_id"], {})[row.get("knowledge_id", "")] = row
+        found.setdefault(_activation_of(row), {})[row.get("knowledge_id", "")] = row
     return found
 
 
@@ -189,3 +278,11 @@ def unfolded_runs(limit: int) -> list[tuple[int, str]]:
     """Return (project_id, run_id) of up to `limit` runs that wait to be folded, those that wait longest first."""
     waiting = Run.objects.filter(folded_arrival__lt=models.F("last_arrival")).order_by("last_received_at")
     return list(waiting.values_list("project_id", "run_id")[:limit])
+
+
+def batches(runs: Iterable[tuple[int, str]]) -> Iterator[tuple[int, list[str]]]:
+    """Yield (project_id, run_ids) of runs that may be folded together, in the order in which they come."""
+    for project_id, of_project in groupby(runs, key=itemgetter(0)):
+        run_ids = (run_id for _, run_id in of_project)
+        while batch := list(islice(run_ids, RUNS_TOGETHER)):
+            yield project_id, batch

@@ -109,8 +109,8 @@ def make_report(project_id: int, asked: Asked) -> EffectReport:
     """Return the report. Raises KeyError for a group or filter that is no dimension."""
     given: dict[str, Any] = {"since_day": asked.since, "until_day": asked.until, "where": asked.where}
     plain = read_cells(project_id, by=(asked.group,), replicates=False, **given)
-    drawn = read_cells(project_id, by=tuple(dict.fromkeys((asked.group, *STRATA))), **given)
-    daily = read_cells(project_id, by=("day", "arm"), replicates=False, **given)
+    drawn = read_cells(project_id, by=tuple(dict.fromkeys((asked.group, *STRATA))), words=False, **given)
+    daily = read_cells(project_id, by=("day", "arm"), replicates=False, words=False, **given)
     largest = sorted(plain, key=lambda cell: (-cell.counts["n_activations"], str(cell.key[asked.group])))
     drawn_of: dict[Any, list[Cell]] = {}
     for cell in drawn:

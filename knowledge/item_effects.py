@@ -53,7 +53,7 @@ class ItemReport:
 def make_item_report(project_id: int, since: date, until: date, where: Mapping[str, str] | None = None) -> ItemReport:
     """Return the report of the days from `since` to `until` (UTC, both included); `where` as in `read_cells`."""
     given: dict[str, Any] = {"where": where or {}}
-    counted = read_cells(project_id, since, until, by=("knowledge_id",), replicates=False, **given)
+    counted = read_cells(project_id, since, until, by=("knowledge_id",), replicates=False, words=False, **given)
     drawn = sorted((cell for cell in counted if cell.points.n_points), key=lambda cell: -cell.points.n_points)
     judged = [cell.key["knowledge_id"] for cell in drawn[:MOST_JUDGED]]
     effects, arms = _judge(project_id, since, until, judged, where or {})
@@ -72,7 +72,8 @@ def _judge(
 ) -> tuple[dict[str, ItemEffect], dict[str, Arms]]:
     if not judged:
         return {}, {}
-    cells = read_cells(project_id, since, until, by=("knowledge_id", *STRATA), where={**where, "knowledge_id": judged})
+    only = {**where, "knowledge_id": judged}
+    cells = read_cells(project_id, since, until, by=("knowledge_id", *STRATA), where=only, words=False)
     of_item: dict[str, list[Cell]] = {}
     for cell in cells:
         of_item.setdefault(cell.key["knowledge_id"], []).append(cell)

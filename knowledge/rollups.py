@@ -16,6 +16,7 @@ from knowledge.contributions import COUNTS, LATENCY_MS, WORD_KINDS
 from knowledge.effects.counts import COLUMNS, ArmCounts, CellKey, stratum_of
 from knowledge.effects.replicates import Replicates
 from knowledge.models import RunContribution
+from knowledge.rollup_rows import WEEK
 
 # Name of a dimension -> its column. `tool_class` is what stratifies: the MCP server, else the tool.
 DIMENSIONS: Final[Mapping[str, str]] = {
@@ -64,24 +65,25 @@ def read_cells(
     by: Sequence[str] = (),
     where: Mapping[str, Value | Collection[Value]] | None = None,
     replicates: bool = True,
+    words: bool = True,
 ) -> list[Cell]:
     """Return the sums of the days from `since_day` to `until_day` by the dimensions `by`, in the order of their values.
 
     `where` limits dimensions to a value or to any of several. With `knowledge_id` in either the sums are those of
     items, else those of searches: cells of several items must not be added up. `replicates` can be left out where no
-    interval is wanted. Raises KeyError for a name that is no dimension.
+    interval is wanted, `words` where nothing is broken down. Raises KeyError for a name that is no dimension.
     """
     chosen = {} if where is None else {name: _several(values) for name, values in where.items()}
     names = {name: DIMENSIONS[name] for name in (*by, *chosen)}
     table = "knowledge_itemrollup" if "knowledge_id" in names else "knowledge_rollup"
     conditions = "".join(f" AND {_condition(name, values)}" for name, values in chosen.items())
+    days, bounds = _days("day" in names, since_day, until_day)
     given = [
         project_id,
-        since_day,
-        until_day,
+        *bounds,
         *(value for values in chosen.values() for value in values if value is not None),
     ]
-    source = f"FROM {table} WHERE project_id = %s AND day BETWEEN %s AND %s{conditions}"
+    source = f"FROM {table} WHERE project_id = %s AND ({days}){conditions}"
     columns = [f"{DIMENSIONS[name]} AS by_{name}" for name in by]
     grouped = f"GROUP BY {', '.join(map(str, range(1, len(by) + 1)))}" if by else ""
     sums = [f"sum({name})::bigint" for name in _SUMS]
@@ -90,9 +92,25 @@ def read_cells(
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {', '.join([*columns, *sums])} {source} {grouped}", given)
         found = {row[:n]: dict(zip(_SUMS, row[n:], strict=True)) for row in cursor.fetchall() if row[-1] is not None}
-    words = _words(columns, source, given, n)
+    told = _words(columns, source, given, n) if words else {}
     parts = _replicates(columns, source, given, n) if replicates else {}
-    return [_cell(by, key, found[key], words.get(key, {}), parts.get(key)) for key in sorted(found, key=_sortable)]
+    return [_cell(by, key, found[key], told.get(key, {}), parts.get(key)) for key in sorted(found, key=_sortable)]
+
+
+def _days(each: bool, since: date, until: date) -> tuple[str, list[int | date]]:
+    """Return the condition for the rows whose sums make up these days, and its values: whole weeks, and days around.
+
+    With `each` the days alone, for sums that are told apart by day.
+    """
+    start, after = since.toordinal(), until.toordinal() + 1
+    monday = start + (1 - start) % WEEK  # day 1 of the calendar is a Monday
+    end = after - (after - 1) % WEEK
+    if each or monday >= end:
+        return "span = 1 AND day BETWEEN %s AND %s", [since, until]
+    parts = [(WEEK, monday, end - WEEK), (1, start, monday - 1), (1, end, after - 1)]
+    chosen = [(span, date.fromordinal(first), date.fromordinal(last)) for span, first, last in parts if first <= last]
+    told = " OR ".join(["(span = %s AND day BETWEEN %s AND %s)"] * len(chosen))
+    return told, [value for part in chosen for value in part]
 
 
 def _several(values: Value | Collection[Value]) -> list[Value]:

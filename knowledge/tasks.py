@@ -52,17 +52,23 @@ def roll_up() -> int:
 
 
 def _fold(runs: Iterable[tuple[int, str]], *, anew: bool = False) -> int:
+    return sum(_fold_some(project_id, run_ids, anew=anew) for project_id, run_ids in chains.batches(runs))
+
+
+def _fold_some(project_id: int, run_ids: list[str], *, anew: bool) -> int:
+    """Fold runs together, and one by one those with which that was not to be done; return how many were folded."""
     global fold_failures
-    n_folded = 0
-    for project_id, run_id in runs:
+    done = set(chains.refresh_together(project_id, run_ids, force=anew)) if len(run_ids) > 1 else set()
+    for run_id in run_ids:
         try:
-            if chains.refresh_run(project_id, run_id, force=anew):
-                n_folded += 1
-                tell_folded(project_id, run_id)
+            if run_id not in done and chains.refresh_run(project_id, run_id, force=anew):
+                done.add(run_id)
         except Exception as error:  # noqa: BLE001 - one run that cannot be folded must not keep the others waiting
             fold_failures += 1
             logger.error("a run of project %s could not be folded: %s", project_id, type(error).__name__)
-    return n_folded
+    for run_id in done:
+        tell_folded(project_id, run_id)
+    return len(done)
 
 
 @shared_task(name=embed_queue.TASK)  # type: ignore[untyped-decorator]

@@ -4,6 +4,7 @@ A verdict is about one hint in one search of one run and goes with that run. Wha
 it; an empty outcome takes back. (Seed 001 §13.)
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from django.db import transaction
@@ -43,10 +44,10 @@ def say(
         HintVerdict.objects.create(**about, outcome=outcome, reason=reason, by=by, said_at=timezone.now())
 
 
-def verdicts_of(project_id: int, run_id: str) -> list[Verdict]:
-    """Return what people said of the run's hints, in the order they said it."""
-    rows = HintVerdict.objects.filter(project_id=project_id, run_id=run_id).order_by("id")
-    return [
-        Verdict(row.activation_id, row.knowledge_id, row.outcome, row.reason, row.by, row.said_at.isoformat())
-        for row in rows
-    ]
+def verdicts_of(project_id: int, run_ids: Sequence[str]) -> dict[str, list[Verdict]]:
+    """Return what people said of the hints of these runs, in the order they said it; runs of which nothing was not."""
+    found: dict[str, list[Verdict]] = {}
+    for row in HintVerdict.objects.filter(project_id=project_id, run_id__in=list(run_ids)).order_by("id"):
+        said = Verdict(row.activation_id, row.knowledge_id, row.outcome, row.reason, row.by, row.said_at.isoformat())
+        found.setdefault(row.run_id, []).append(said)
+    return found

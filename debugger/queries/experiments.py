@@ -72,7 +72,7 @@ class Experiments:
 def read_experiments(project_id: int, slug: str, today: date) -> Experiments:
     """Return the experiments of a project. One query."""
     since = today - timedelta(days=DAYS - 1)
-    cells = read_cells(project_id, since, today, by=("experiment", *STRATA))
+    cells = read_cells(project_id, since, today, by=("experiment", *STRATA), words=False)
     return lay_out(cells, slug, since, today)
 
 

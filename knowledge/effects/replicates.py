@@ -11,7 +11,7 @@ Najmi and Naidu, "Estimating Uncertainty for Massive Data Streams", 2012. Seed 0
 import functools
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -38,7 +38,7 @@ def _poisson_steps() -> NDArray[np.uint32]:
 STEPS: Final = _poisson_steps()
 
 
-@functools.lru_cache(maxsize=64)  # a run has several cells, one after the other
+@functools.lru_cache(maxsize=1024)  # a run has several cells, and runs are added up some hundreds at once
 def weights_of(run_id: str) -> Whole:
     """Return how often the run occurs in each of the N_REPLICATES resamples: the same today and in a year."""
     named = hashlib.shake_256(SALT + run_id.encode("utf-8", "surrogatepass"))
@@ -48,6 +48,7 @@ def weights_of(run_id: str) -> Whole:
     return weights
 
 
+@functools.lru_cache(maxsize=1024)
 def mark_of(run_id: str) -> int:
     """Return the place among N_MARKS where the run is counted."""
     named = hashlib.sha256(SALT + b"\x1f" + run_id.encode("utf-8", "surrogatepass"))
@@ -77,6 +78,19 @@ class Replicates:
         values = np.zeros(LENGTH, dtype=np.int64)
         values[: len(ROWS) * N_REPLICATES] = np.outer(np.array(list(sums), dtype=np.int64), weights_of(run_id)).ravel()
         values[len(ROWS) * N_REPLICATES + mark_of(run_id)] = 1
+        return cls(values)
+
+    @classmethod
+    def of_runs(cls, parts: Sequence[tuple[str, Sequence[int], int]]) -> Self:
+        """Return what is left of many runs at once: of each its id, its plain sums, and 1, or -1 to take it away."""
+        values = np.zeros(LENGTH, dtype=np.int64)
+        if not parts:
+            return cls(values)
+        signs = np.array([sign for _, _, sign in parts], dtype=np.int64)
+        sums = np.array([sums for _, sums, _ in parts], dtype=np.int64) * signs[:, None]
+        weights = np.array([weights_of(run_id) for run_id, _, _ in parts])
+        values[: len(ROWS) * N_REPLICATES] = (sums.T @ weights).ravel()
+        np.add.at(values, [len(ROWS) * N_REPLICATES + mark_of(run_id) for run_id, _, _ in parts], signs)
         return cls(values)
 
     @classmethod

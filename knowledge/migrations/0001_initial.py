@@ -848,7 +848,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="ItemRollup",
             fields=[
-                ("day", models.DateField()),
+                ("span", models.SmallIntegerField(help_text="days that are summed up: 1, or 7 from a Monday on")),
+                ("day", models.DateField(help_text="the first of them")),
                 ("forgotten", models.BooleanField(help_text="of runs that retention took away")),
                 ("cell", models.BinaryField(max_length=16)),
                 ("trigger", models.TextField()),
@@ -919,6 +920,7 @@ class Migration(migrations.Migration):
                     "pk",
                     models.CompositePrimaryKey(
                         "project_id",
+                        "span",
                         "day",
                         "forgotten",
                         "cell",
@@ -943,7 +945,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Rollup",
             fields=[
-                ("day", models.DateField()),
+                ("span", models.SmallIntegerField(help_text="days that are summed up: 1, or 7 from a Monday on")),
+                ("day", models.DateField(help_text="the first of them")),
                 ("forgotten", models.BooleanField(help_text="of runs that retention took away")),
                 ("cell", models.BinaryField(max_length=16)),
                 ("trigger", models.TextField()),
@@ -1014,6 +1017,7 @@ class Migration(migrations.Migration):
                     "pk",
                     models.CompositePrimaryKey(
                         "project_id",
+                        "span",
                         "day",
                         "forgotten",
                         "cell",
@@ -1074,7 +1078,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="itemrollup",
-            index=models.Index(fields=["project", "knowledge_id", "day"], name="item_rollup_by_item"),
+            index=models.Index(fields=["project", "knowledge_id", "span", "day"], name="item_rollup_by_item"),
         ),
         migrations.AddIndex(
             model_name="runcontribution",

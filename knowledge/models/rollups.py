@@ -28,10 +28,14 @@ class RunContribution(models.Model):
 
 
 class _Rollup(models.Model):
-    """Sums of one cell of one day; `cell` is a digest of the key that follows it."""
+    """Sums of one cell of one day, or of one week so that long times are read from fewer rows.
+
+    `cell` is a digest of the key that follows it.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+")
-    day = models.DateField()
+    span = models.SmallIntegerField(help_text="days that are summed up: 1, or 7 from a Monday on")
+    day = models.DateField(help_text="the first of them")
     forgotten = models.BooleanField(help_text="of runs that retention took away")
     cell = models.BinaryField(max_length=16)
     trigger = models.TextField()
@@ -86,17 +90,17 @@ class _Rollup(models.Model):
 class Rollup(_Rollup):
     """Sums of searches."""
 
-    pk = models.CompositePrimaryKey("project_id", "day", "forgotten", "cell")
+    pk = models.CompositePrimaryKey("project_id", "span", "day", "forgotten", "cell")
 
 
 class ItemRollup(_Rollup):
     """The same of single items."""
 
-    pk = models.CompositePrimaryKey("project_id", "day", "forgotten", "cell")
+    pk = models.CompositePrimaryKey("project_id", "span", "day", "forgotten", "cell")
     knowledge_id = models.TextField()
 
     class Meta:
-        indexes = [models.Index(fields=["project", "knowledge_id", "day"], name="item_rollup_by_item")]
+        indexes = [models.Index(fields=["project", "knowledge_id", "span", "day"], name="item_rollup_by_item")]
 
 
 class HintVerdict(models.Model):

@@ -193,17 +193,18 @@ def test_one_bad_run_keeps_no_other_waiting(project: Project, monkeypatch: pytes
     """A run that cannot be folded is counted and stays queued; the runs behind it are folded."""
     for name in ("hint_helped", "hint_ignored", "shadow"):
         send(project, wire_of(name))
-    refresh, failures = chains.refresh_run, tasks.fold_failures
+    fold, failures = chains.fold_run, tasks.fold_failures
 
-    def refuse_one(project_id: int, run_id: str, *, force: bool = False) -> bool:
-        if run_id == RUN:
+    def refuse_one(events: Any, verdicts: Any = ()) -> Any:
+        if events[0].run_id == RUN:
             raise ValueError("cannot be folded")
-        return refresh(project_id, run_id, force=force)
+        return fold(events, verdicts)
 
-    monkeypatch.setattr(chains, "refresh_run", refuse_one)
+    monkeypatch.setattr(chains, "fold_run", refuse_one)
     assert tasks.sweep_unfolded() == 2
     assert tasks.fold_failures == failures + 1
     assert chains.unfolded_runs(10) == [(project.pk, RUN)]
+    assert not RunSummary.objects.filter(run_id=RUN).exists()
 
 
 def test_sweep_is_bounded_and_uses_the_index_of_waiting_runs(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

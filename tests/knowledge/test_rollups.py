@@ -1,7 +1,7 @@
 """The sums hold what runs add, in any order of folds; rebuilt they are the same; who is deleted is taken out."""
 
 import random
-from datetime import date
+from datetime import date, timedelta
 from io import StringIO
 from typing import Any
 
@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 
 from ingest.accept import accept_events
 from ingest.deletion import delete_run
+from ingest.journal import read_events
 from ingest.models import Project, Run
 from ingest.retention import apply_retention
 from knowledge import chains, rolling, tasks
+from knowledge.effect_report import sum_of
 from knowledge.effects.counts import arms_by_stratum
-from knowledge.fold import FOLD_VERSION
+from knowledge.fold import FOLD_VERSION, fold_run
 from knowledge.models import ItemRollup, Rollup, RunContribution, RunSummary
-from knowledge.rollups import STRATA, n_waiting, points_by_stratum, quantile_of, read_cells
+from knowledge.rollups import STRATA, Cell, n_waiting, points_by_stratum, quantile_of, read_cells
 from tests.ingest.aged import TODAY, age, days_ago
 from tests.knowledge.streams import recorded_names, wire_of
 
@@ -37,6 +39,17 @@ def send(project: Project, *names: str, fold: bool = True) -> None:
         assert accept_events(project.pk, events).accepted == len(events)
         if fold:
             chains.refresh_run(project.pk, events[0]["run_id"])
+
+
+def send_one(project: Project, name: str) -> str:
+    events = wire_of(name)
+    accept_events(project.pk, events)
+    return str(events[0]["run_id"])
+
+
+def cell_of(project: Project) -> Cell:
+    (cell,) = read_cells(project.pk, date.min, date.max)
+    return cell
 
 
 def stored(project: Project) -> list[Table]:
@@ -206,6 +219,27 @@ def test_cells_by_any_dimensions(project: Project) -> None:
     assert read_cells(project.pk, TODAY, TODAY, where={"share": [None, 0.5], "trigger": []}) == []
     with pytest.raises(KeyError):
         read_cells(project.pk, TODAY, TODAY, by=("colour",))
+
+
+def test_weeks_are_read_as_their_days_would_be(project: Project) -> None:
+    """Whatever the ends of a time: sums, words and replicates are those of its days, added up one by one."""
+    chain = fold_run(read_events(project.pk, send_one(project, "holdout_offered")))
+    first = date(2026, 3, 4)  # a Wednesday
+    for number in range(26):
+        rolling.keep_contribution(project.pk, f"r-{number}", first + timedelta(days=number), chain)
+    tasks.roll_up()
+    days = {cell.key["day"]: cell for cell in read_cells(project.pk, first, first + timedelta(days=26), by=("day",))}
+    assert len(days) == 26
+    for start, length in ((0, 26), (0, 1), (4, 8), (5, 7), (5, 14), (5, 13), (6, 7), (7, 19), (12, 7), (20, 1)):
+        since, until = first + timedelta(days=start), first + timedelta(days=start + length - 1)
+        (cell,) = read_cells(project.pk, since, until)
+        parts = [part for day, part in days.items() if since <= day <= until]
+        assert len(parts) == length
+        assert cell == sum_of(parts), (start, length)
+        assert cell.points.n_points == cell.points.n_runs == length
+    assert read_cells(project.pk, date.min, date.max) == read_cells(project.pk, first, first + timedelta(days=25))
+    (plain,) = read_cells(project.pk, first, first + timedelta(days=25), replicates=False, words=False)
+    assert plain.counts == cell_of(project).counts and not any(plain.words.values())
 
 
 def test_the_two_arms_reach_the_estimates(project: Project) -> None:

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Exists, OuterRef
 
 from ingest.models import Project, Run
-from knowledge.chains import refresh_run
+from knowledge.chains import batches, refresh_run, refresh_together
 from knowledge.fold import FOLD_VERSION
 from knowledge.models import RunSummary
 from knowledge.projection import recount
@@ -41,9 +41,11 @@ class Command(BaseCommand):
             same_run = {"project_id": OuterRef("project_id"), "run_id": OuterRef("run_id")}
             runs = runs.exclude(Exists(RunSummary.objects.filter(**same_run, fold_version=FOLD_VERSION)))
         n_folded, projects = 0, set(runs.order_by("project_id").values_list("project_id", flat=True).distinct())
-        for project_id, run_id in runs.values_list("project_id", "run_id").iterator():
-            if refresh_run(project_id, run_id, force=True):
-                n_folded += 1
+        for project_id, run_ids in batches(runs.values_list("project_id", "run_id").iterator()):
+            done = set(refresh_together(project_id, run_ids, force=True))
+            done |= {run for run in run_ids if run not in done and refresh_run(project_id, run, force=True)}
+            n_folded += len(done)
+            for run_id in sorted(done):
                 tell_folded(project_id, run_id)
         for project_id in sorted(projects):
             if options["run"]:
