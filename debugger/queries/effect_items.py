@@ -78,7 +78,9 @@ def _row(line: ItemLine, slug: str, asked: Asked) -> ItemRow:
         effect=points(found.value) if found else "–",
         shrunk=_shrunk(effect.shrunk if effect else None, shrunk),
         verdict=verdict.word if verdict else "",
-        words=verdict.words if verdict else "It was in no holdout, so nothing can be said of its effect.",
+        words=f"{verdict.words} {verdict.warning}".rstrip()
+        if verdict
+        else "It was in no holdout, so nothing can be said of its effect.",
         tone=TONES.get(verdict.word, "soft") if verdict else "soft",
         proposal=effect.words if effect and effect.suspend and not line.is_suspended and line.state else "",
     )

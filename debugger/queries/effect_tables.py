@@ -13,7 +13,17 @@ from knowledge.effects.verdicts import Verdict
 
 ARMS: Final = ("n_points", "near_success", "near_failure", "far_success", "far_failure")
 ARM_COLUMNS: Final = tuple(f"{arm}_{name}" for arm in ("offered", "withheld") for name in ARMS)
-EFFECT_COLUMNS: Final = ("verdict", "effect", "low", "high", "anytime_low", "anytime_high", "p_mismatch", "words")
+EFFECT_COLUMNS: Final = (
+    "verdict",
+    "effect",
+    "low",
+    "high",
+    "anytime_low",
+    "anytime_high",
+    "p_mismatch",
+    "p_unknown",
+    "words",
+)
 NEAR_COLUMNS: Final = tuple(f"near_{name}" for name in EFFECT_COLUMNS)
 FAR_COLUMNS: Final = tuple(f"far_{name}" for name in EFFECT_COLUMNS)
 
@@ -77,4 +87,4 @@ def _effect(verdict: Verdict | None) -> Sequence[Any]:
     effect, sequence = verdict.effect, verdict.sequence
     spans = [effect.value, effect.low, effect.high] if effect else [None] * 3
     anytime = [sequence.low, sequence.high] if sequence else [None] * 2
-    return [verdict.word, *spans, *anytime, verdict.p_mismatch, verdict.words]
+    return [verdict.word, *spans, *anytime, verdict.p_mismatch, verdict.p_unknown, verdict.words]

@@ -70,7 +70,10 @@ class AskedWrongly(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One group with its numbers as texts and its verdict. `narrowed` is the report of that group alone."""
+    """One group with its numbers as texts and its verdict. `narrowed` is the report of that group alone.
+
+    `runs` is where its numbers lead, "" for a group of what was not reported: the run list cannot ask for that.
+    """
 
     label: str
     narrowed: str
@@ -83,6 +86,7 @@ class Row:
     verdict: str
     tone: str
     words: str
+    warning: str
     resolved: str
     resolved_span: str
     tokens_per_resolved: str
@@ -238,7 +242,7 @@ def _row(group: Group, asked: Asked, slug: str, *, is_total: bool = False) -> Ro
     return Row(
         label="all" if is_total else group_label(asked.group, group.value),
         narrowed="" if is_total or not group.value else "?" + query_of(asked, value),
-        runs=runs_address(slug, asked, value),
+        runs=runs_address(slug, asked, value) if is_total or group.value else "",
         group=group,
         offered=tally_words(group.arms.offered.near),
         withheld=tally_words(group.arms.withheld.near),
@@ -247,6 +251,7 @@ def _row(group: Group, asked: Asked, slug: str, *, is_total: bool = False) -> Ro
         verdict=group.near.word,
         tone=TONES.get(group.near.word, "soft"),
         words=group.near.words,
+        warning=group.near.warning,
         resolved=f"{percent(group.resolved.value)} of {group.resolved.n:,}" if group.resolved.n else "–",
         resolved_span=rate_words(group.resolved),
         tokens_per_resolved="–" if group.tokens_per_resolved is None else f"{group.tokens_per_resolved:,.0f}",

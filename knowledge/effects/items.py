@@ -116,5 +116,5 @@ def _proposal(verdict: Verdict, p_adjusted: float | None) -> str:
         f"Proposed for suspension: where it went in, {100 * with_hint:.0f} % of {effect.offered.n:,} outcomes were "
         f"good, where it was withheld {100 * without:.0f} % of {effect.withheld.n:,}. Compared like with like that is "
         f"{points(effect.value)}, and at best {points(sequence.high)} however often one looks (adjusted p = "
-        f"{p_adjusted:.2g})."
-    )
+        f"{p_adjusted:.2g}). {verdict.warning}"
+    ).rstrip()
