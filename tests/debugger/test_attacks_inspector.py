@@ -2,6 +2,7 @@
 
 import html
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from knowledge.models import HintVerdict
 from tests.factories import Recorder, make_person, make_project, send, typical_run
 
 pytestmark = pytest.mark.django_db
+TEMPLATES = Path(__file__).parents[2] / "templates"
+EVERY = 'hx-trigger="every '
 
 
 @pytest.fixture
@@ -68,6 +71,23 @@ def test_what_is_told_of_a_sender_is_always_a_file(client: Client, project: Proj
         told = answer.headers["Content-Disposition"]
         assert (answer.status_code, told.startswith("attachment; "), named in told) == (200, True, True), told
         assert (answer.headers["X-Content-Type-Options"], "X-Evil" in answer.headers) == ("nosniff", False)
+
+
+@pytest.mark.parametrize("path", sorted(path for path in TEMPLATES.glob("*.html") if EVERY in path.read_text()))
+def test_what_asks_again_and_again_stops_while_nobody_looks(path: Path) -> None:
+    """static/app.js keeps back what is marked as live while the page is hidden, so that no forgotten tab goes on."""
+    asking = [one for one in re.split(r"\n\s*(?=<)|(?<=>)\n", path.read_text()) if EVERY in one]
+    assert asking
+    for one in asking:
+        assert re.search(r"\sdata-live[\s{>]", one), one
+
+
+def test_a_panel_that_waits_for_its_chain_never_covers_another(client: Client, project: Project) -> None:
+    """A slow answer to its asking would come over the row that was opened meanwhile: both go through one queue."""
+    send(project, typical_run("r-42"), fold=False)
+    panel = client.get(reverse("why", args=["alpha", "r-42", "r-42:a1"]), headers={"HX-Request": "true"})
+    asking = re.search(r'<div hx-get="[^"]*" hx-trigger="every 2s"[^>]*>', panel.content.decode())
+    assert asking and 'hx-target="#panel"' in asking[0] and 'hx-sync="#panel:drop"' in asking[0]
 
 
 # ---- verdicts --------------------------------------------------------------------------------------------------
