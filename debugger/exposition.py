@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from debugger.bounded import Bounded, TooSlow
 from debugger.health import connect, fetch_with
-from debugger.queries.lag import FoldLag, fold_lag, partitions_ahead, vectors_waiting
+from debugger.queries.lag import FoldLag, fold_lag, partitions_ahead, sums_waiting, vectors_waiting
 from ingest.metrics import COUNTS
 from knowledge.fold import FOLD_VERSION
 
@@ -31,7 +31,7 @@ class DatabaseCollector(Collector):
         info.add_metric([FOLD_VERSION, settings.HINTS_ALGORITHM], 1)
         yield info
         try:
-            lag, ahead, n_vectors = _look.run(_read, settings.READY_SECONDS)
+            lag, ahead, n_vectors, n_unsummed = _look.run(_read, settings.READY_SECONDS)
         except (psycopg.Error, TooSlow):
             yield GaugeMetricFamily("temporality_database_up", "1 when the database answered this scrape", 0)
             return
@@ -43,14 +43,18 @@ class DatabaseCollector(Collector):
             "seconds since the last event of the run that waits longest to be folded",
             lag.oldest_seconds,
         )
+        yield GaugeMetricFamily(
+            "temporality_rollup_waiting_runs", "runs of which something is not in the sums of reports", n_unsummed
+        )
         yield GaugeMetricFamily("temporality_vectors_waiting", "items whose vector is still to be made", n_vectors)
         yield GaugeMetricFamily("temporality_partitions_ahead", "days after today that have a partition", ahead)
 
 
-def _read() -> tuple[FoldLag, int, int]:
+def _read() -> tuple[FoldLag, int, int, int]:
     with connect() as other:
         fetch = fetch_with(other)
-        return fold_lag(fetch), partitions_ahead(fetch, datetime.now(UTC).date()), vectors_waiting(fetch)
+        ahead = partitions_ahead(fetch, datetime.now(UTC).date())
+        return fold_lag(fetch), ahead, vectors_waiting(fetch), sums_waiting(fetch)
 
 
 def exposition() -> bytes:

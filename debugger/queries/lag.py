@@ -1,4 +1,4 @@
-"""Reads how far fold and vectors are behind and how many partitions stand ready: indexed, over a plain connection.
+"""Reads how far fold, sums and vectors are behind and how many partitions stand ready: by index, over any connection.
 
 Each takes `fetch`, which runs one statement and returns its rows, so that a scrape can use a connection of its own.
 """
@@ -23,6 +23,8 @@ LAG_SQL: Final = """
 VECTORS_SQL: Final = """
     SELECT count(*) FROM (SELECT 1 FROM knowledge_itemembedding WHERE model = '' {project} LIMIT %s) waiting
 """
+# The partial index run_contribution_dirty holds just these rows.
+SUMS_SQL: Final = "SELECT count(*) FROM (SELECT 1 FROM knowledge_runcontribution WHERE dirty LIMIT %s) waiting"
 PARTITIONS_SQL: Final = """
     SELECT count(*) FROM pg_inherits JOIN pg_class child ON child.oid = pg_inherits.inhrelid
     WHERE pg_inherits.inhparent = 'ingest_event'::regclass AND child.relname > %s
@@ -60,6 +62,11 @@ def vectors_waiting(fetch: Fetch, project_id: int | None = None) -> int:
     statement = VECTORS_SQL.format(project="" if project_id is None else "AND project_id = %s")
     chosen = [] if project_id is None else [project_id]
     return int(fetch(statement, [*chosen, MOST_WAITING])[0][0])
+
+
+def sums_waiting(fetch: Fetch) -> int:
+    """Return of how many runs something is not in the sums of the reports yet; at most MOST_WAITING are counted."""
+    return int(fetch(SUMS_SQL, [MOST_WAITING])[0][0])
 
 
 def partitions_ahead(fetch: Fetch, today: date) -> int:

@@ -21,12 +21,15 @@ from debugger.queries.lag import (
     VECTORS_SQL,
     fold_lag,
     partitions_ahead,
+    sums_waiting,
     vectors_waiting,
 )
 from ingest import journal, metrics
 from ingest.authentication import create_key
 from ingest.models import Project, Run
 from knowledge.models import ItemEmbedding
+from knowledge.rolling import roll_up
+from tests.effect_runs import Series, run_experiment
 from tests.factories import make_person, make_project, send, typical_run
 from tests.knowledge.asking import add_item
 
@@ -237,6 +240,16 @@ def test_items_without_a_vector_are_counted() -> None:
     assert (vectors_waiting(fetch, alpha.pk), vectors_waiting(fetch, beta.pk), vectors_waiting(fetch)) == (2, 1, 3)
     ItemEmbedding.objects.filter(item__knowledge_id="one").update(model="some")
     assert (vectors_waiting(fetch, alpha.pk), vectors_waiting(fetch)) == (1, 2)
+
+
+def test_runs_that_are_not_summed_up_yet_are_counted() -> None:
+    """A run that searched waits from its fold until its sums are made, in the exposition too."""
+    project = make_project("alpha")
+    run_experiment(project, Series("offered", 2, 1), roll=False)
+    assert sums_waiting(fetch) == 2
+    assert scraped()["temporality_rollup_waiting_runs"] == 2
+    assert roll_up(project.pk) == 2
+    assert sums_waiting(fetch) == 0
 
 
 def plan_of(statement: str, values: list[object]) -> str:
