@@ -17,6 +17,7 @@ from django.conf import settings
 
 TASK: Final = "debugger.run_benchmark"
 CLAIM: Final = "running.json"
+TURNS: Final = "claim.lock"  # held while somebody looks whether the place is free
 QUEUED: Final = timedelta(seconds=60)  # a worker takes it within this time, else it may be asked for again
 TOO_LONG: Final = 124  # as timeout(1) says it
 LOG: Final = "last.log"
@@ -69,16 +70,15 @@ def last_problem() -> str:
 
 def claim(by: str) -> bool:
     """Take the one place there is; return False when somebody has it."""
-    if running() is not None:
-        return False
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / CLAIM).unlink(missing_ok=True)
-    try:
-        with (folder / CLAIM).open("x", encoding="utf-8") as file:
-            json.dump({"by": by, "since": datetime.now(UTC).isoformat()}, file)
-    except FileExistsError:
-        return False
+    with (folder / TURNS).open("a") as turns:
+        fcntl.flock(turns, fcntl.LOCK_EX)  # to look and to take is one step
+        if running() is not None:
+            return False
+        (folder / CLAIM).unlink(missing_ok=True)
+        told = json.dumps({"by": by, "since": datetime.now(UTC).isoformat()})
+        (folder / CLAIM).write_text(told, encoding="utf-8")
     return True
 
 

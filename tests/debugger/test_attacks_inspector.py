@@ -2,14 +2,17 @@
 
 import html
 import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from debugger import timeline_store
+from debugger import benchmark, timeline_store
 from ingest.authentication import create_key
 from ingest.models import Project
 from knowledge.models import HintVerdict
@@ -150,3 +153,18 @@ def test_days_at_the_edges_of_the_calendar_are_refused_by_name(
     for path in ("effects", "effects/items"):
         answer = Client().get(f"/v1/reports/{path}", asked, headers=headers)
         assert (answer.status_code, said in answer.content.decode()) == (400, True), path
+
+
+def test_of_those_who_start_a_benchmark_at_once_one_does(settings: Any, tmp_path: Path) -> None:
+    """A button pressed twice, in two threads of the server, finds one place and takes it once."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for number in range(30):
+            settings.EXPERIMENTS_DIR = str(tmp_path / str(number))
+            at_once = Barrier(6)
+            with ThreadPoolExecutor(6) as threads:
+                took = list(threads.map(lambda _, gate=at_once: (gate.wait(), benchmark.claim("ann"))[1], range(6)))
+            assert (took.count(True), getattr(benchmark.running(), "by", "")) == (1, "ann")
+    finally:
+        sys.setswitchinterval(usual)
