@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 from debugger import charts
 from debugger.queries.behaviour_reports import Arm, BehaviourReport, BudgetPoint, Comparison, TaskRun
-from debugger.queries.effect_words import percent, points
+from debugger.queries.effect_words import percent
+from knowledge.effects.verdicts import in_points
 
 ARM_TONES: Final = ("soft", "hint", "warn", "accent", "ok")
 SWEEP_TONES: Final = ("accent", "hint", "warn", "ok")
@@ -88,8 +89,8 @@ def _arm(arm: Arm) -> ArmRow:
 
 
 def _compared(one: Comparison) -> ComparedRow:
-    difference = "–" if one.difference is None else points(one.difference)
-    span = "–" if one.low is None or one.high is None else f"{points(one.low)} to {points(one.high)}"
+    difference = "–" if one.difference is None else in_points(one.difference)
+    span = "–" if one.low is None or one.high is None else f"{in_points(one.low)} to {in_points(one.high)}"
     return ComparedRow(one, difference, span, "–" if one.p is None else f"{one.p:.3g}")
 
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from debugger import charts
-from debugger.queries.effect_words import TONES, percent, points, tally_words
+from debugger.queries.effect_words import TONES, percent, tally_words
 from debugger.queries.effects import runs_address
 from debugger.queries.pieces import one_line
 from knowledge.effect_report import Asked
-from knowledge.effects.verdicts import PRACTICAL
+from knowledge.effects.verdicts import PRACTICAL, in_points
 from knowledge.item_effects import ItemLine, ItemReport, make_item_report
 
 DRAWN_MOST: Final = 30  # items of the figure
@@ -75,7 +75,7 @@ def _row(line: ItemLine, slug: str, asked: Asked) -> ItemRow:
         helpful=f"{counts['n_helpful']:,} · {counts['n_harmful']:,}",
         offered=tally_words(line.arms.offered.near),
         withheld=tally_words(line.arms.withheld.near),
-        effect=points(found.value) if found else "–",
+        effect=in_points(found.value) if found else "–",
         shrunk=_shrunk(effect.shrunk if effect else None, shrunk),
         verdict=verdict.word if verdict else "",
         words=f"{verdict.words} {verdict.warning}".rstrip()
@@ -93,7 +93,7 @@ def _share(n: int, whole: int) -> str:
 def _shrunk(value: float | None, span: tuple[float, float] | None) -> str:
     if value is None or span is None:
         return "–"
-    return f"{points(value)} ({points(span[0])} to {points(span[1])})"
+    return f"{in_points(value)} ({in_points(span[0])} to {in_points(span[1])})"
 
 
 def _interval(row: ItemRow) -> list[charts.Interval]:

@@ -21,12 +21,6 @@ def group_label(group: str, value: str) -> str:
     return value or NOT_REPORTED[group]
 
 
-def points(share: float) -> str:
-    """Return a difference of shares in percentage points, with its sign."""
-    rounded = round(100 * share, 1)
-    return f"{rounded:+.1f}" if rounded else "0.0"
-
-
 def percent(share: float | None) -> str:
     """Return a share as a percentage; an en dash while it is not known."""
     if share is None:

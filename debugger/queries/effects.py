@@ -16,16 +16,16 @@ from debugger.queries.effect_words import (
     group_label,
     number_words,
     percent,
-    points,
     rate_words,
     tally_words,
 )
 from ingest.parameters import parse_day
 from knowledge.effect_report import DAYS_MOST, FILTERS, GROUPS, Asked, Day, EffectReport, Group, make_report
 from knowledge.effects.costs import CostReport, costs_of
-from knowledge.effects.counts import Stratum
+from knowledge.effects.counts import ATTEMPT_LIMIT, Stratum
 from knowledge.effects.estimates import Difference
 from knowledge.effects.rates import Step
+from knowledge.effects.verdicts import in_points
 
 PERIODS: Final = {"7": "last 7 days", "30": "last 30 days", "90": "last 90 days", "365": "last year"}
 PERIOD: Final = "30"
@@ -246,8 +246,8 @@ def _row(group: Group, asked: Asked, slug: str, *, is_total: bool = False) -> Ro
         group=group,
         offered=tally_words(group.arms.offered.near),
         withheld=tally_words(group.arms.withheld.near),
-        effect=points(effect.value) if effect else "",
-        span=f"{points(span.low)} to {points(span.high)}" if span else "",
+        effect=in_points(effect.value) if effect else "",
+        span=f"{in_points(span.low)} to {in_points(span.high)}" if span else "",
         verdict=group.near.word,
         tone=TONES.get(group.near.word, "soft"),
         words=group.near.words,
@@ -300,9 +300,9 @@ def _losses(total: Group, asked: Asked, slug: str) -> tuple[Loss, ...]:
 
 
 def _stratum(stratum: Stratum, found: Difference) -> StratumRow:
-    attempt = f"attempt {stratum.attempt}{' or later' if stratum.attempt >= 3 else ''}"  # noqa: PLR2004
+    attempt = f"attempt {stratum.attempt}{' or later' if stratum.attempt >= ATTEMPT_LIMIT else ''}"
     share = "share not reported" if stratum.share is None else f"{percent(stratum.share)} withheld"
     label = " · ".join(part for part in (stratum.trigger, stratum.tool_class, attempt, share) if part)
     known = found.value is not None and found.low is not None and found.high is not None
-    effect = f"{points(found.value)} ({points(found.low)} to {points(found.high)})" if known else "–"  # type: ignore[arg-type]
+    effect = f"{in_points(found.value)} ({in_points(found.low)} to {in_points(found.high)})" if known else "–"  # type: ignore[arg-type]
     return StratumRow(stratum, label, tally_words(found.offered), tally_words(found.withheld), effect)

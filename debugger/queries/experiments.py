@@ -6,11 +6,11 @@ from datetime import date, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from debugger.queries.effect_words import TONES, percent, points, tally_words
+from debugger.queries.effect_words import TONES, percent, tally_words
 from knowledge.effects.counts import Arms, arms_by_stratum
 from knowledge.effects.estimates import Outcome, Strata, both_arms
 from knowledge.effects.power import table
-from knowledge.effects.verdicts import Verdict, verdict_of
+from knowledge.effects.verdicts import Verdict, in_points, verdict_of
 from knowledge.rollups import STRATA, Cell, points_by_stratum, read_cells
 
 DAYS: Final = 365
@@ -103,8 +103,8 @@ def _experiment(name: str, strata: Strata, slug: str, days: Mapping[str, str]) -
         n_withheld=arms.withheld.n_points,
         offered=tally_words(arms.offered.near),
         withheld=tally_words(arms.withheld.near),
-        effect=points(near.effect.value) if near.effect else "–",
-        span=f"{points(near.sequence.low)} to {points(near.sequence.high)}" if near.sequence else "–",
+        effect=in_points(near.effect.value) if near.effect else "–",
+        span=f"{in_points(near.sequence.low)} to {in_points(near.sequence.high)}" if near.sequence else "–",
         arms=arms,
         near=near,
         far=far,
@@ -117,5 +117,5 @@ def _power(arms: Arms) -> Power:
     rate = withheld.rate if withheld.rate is not None and withheld.n >= FEWEST_FOR_RATE else None
     is_usable = rate is not None and 0 < rate < 1
     used = rate if is_usable and rate is not None else USUAL_RATE
-    rows = (PowerRow(points(one.difference), percent(one.share), one.one_look, one.watched) for one in table(used))
+    rows = (PowerRow(in_points(one.difference), percent(one.share), one.one_look, one.watched) for one in table(used))
     return Power(percent(used), is_usable, tuple(rows))

@@ -156,10 +156,15 @@ def _judged(sequence: Interval) -> tuple[str, str, float, float]:
     return "inconclusive", "sequence", min(-sequence.low, sequence.high), 0.0
 
 
-def points(value: float) -> str:
-    """Return a difference as percentage points with its sign: +8.2 points, 0.0 points."""
+def in_points(value: float) -> str:
+    """Return a difference in percentage points with its sign: +8.2, 0.0."""
     rounded = round(100 * value, 1)
-    return f"{rounded:+.1f} points" if rounded else "0.0 points"
+    return f"{rounded:+.1f}" if rounded else "0.0"
+
+
+def points(value: float) -> str:
+    """Return the same with its unit: +8.2 points."""
+    return f"{in_points(value)} points"
 
 
 def _judged_in_words(word: str, effect: Effect, sequence: Interval) -> str:
