@@ -5,7 +5,6 @@ items of which each is found at one place and two in a search; three of four sea
 withheld; one experiment, then another; attempts as they come about. Rows are those that `rolling` would have written.
 """
 
-import zlib
 from datetime import date, timedelta
 from typing import Any, Final
 
@@ -128,8 +127,9 @@ def _write(project_id: int, span: int, day: date, cells: dict[tuple[Any, ...], A
 
 def _stored(values: Any) -> bytes:
     from knowledge.effects.replicates import Replicates  # noqa: PLC0415
+    from knowledge.rollup_rows import pack_replicates  # noqa: PLC0415
 
-    return zlib.compress(Replicates(values).to_bytes())
+    return pack_replicates(Replicates(values))
 
 
 def _columns(counts: dict[str, int], arm: str, of_items: bool) -> dict[str, int]:

@@ -9,9 +9,10 @@ same on a busy machine; the database's is in the wall clock alone.
 import argparse
 import logging
 import os
+import random
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import django
@@ -153,16 +154,56 @@ def report(n_activations: int) -> None:
         ask()
         for _ in range(ROUNDS):
             timed(name, ask)
+    refresh(project.pk, last)
+
+
+def refresh(project_id: int, day: date) -> None:
+    """Bring the sums up to 1,000 activations of 50 runs, most of them drawn, with two items each."""
+    from knowledge import rolling  # noqa: PLC0415
+
+    chance = random.Random("rollups 1")
+    for turn in range(ROUNDS):
+        for number in range(50):
+            rolling.keep_contribution(project_id, f"new-{turn}-{number}", day, _chain(chance, 20))
+        timed("refresh with 1,000 new activations", lambda: _roll_all(rolling, project_id), 1_000, "activations")
+
+
+def _chain(chance: random.Random, n_activations: int) -> Any:
+    """Return the chain of one run: three of four searches drawn, each with two items."""
+    from bench.rollup_store import ITEMS, PLACES  # noqa: PLC0415
+    from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts  # noqa: PLC0415
+
+    activations, candidates = [], []
+    for number in range(n_activations):
+        arm = chance.choice(("", "offered", "offered", "withheld"))
+        good = chance.random() < (0.7 if arm == "offered" else 0.5)
+        name = f"a{number}"
+        place = chance.randrange(PLACES)  # an item is found at one place
+        activations.append(
+            ActivationFacts(
+                name, trigger=("tool.failed", "mcp.first_call")[place % 2],
+                tool=f"tool_{place // 2}",
+                result="success", algorithm_version="hybrid.v3", arm=arm, experiment="spring" if arm else "",
+                share=0.25 if arm else None, situation_key=name, duration_ms=chance.random() * 80,
+                resolved=good, near=good,
+                n_retrieved=2, n_offered=2, n_injected=2 if arm != "withheld" else 0, tokens=120, calls_after=3,
+            )
+        )  # fmt: skip
+        for item in chance.sample(range(place, ITEMS, PLACES), 2):
+            withheld = {"dropped_ns": 3, "drop_reason": "holdout"}
+            stamps: Any = withheld if arm == "withheld" else {"selected_ns": 2, "injected_ns": 3}
+            candidates.append(CandidateFacts(name, f"k-{item}", tokens=60, offered_ns=1, **stamps))
+    return RunChain(RunFacts(success=chance.random() < 0.5), tuple(activations), tuple(candidates))
 
 
 def _pages(project: Any) -> dict[str, Callable[[], Any]]:
     """Return the requests of a signed in member, and of a key that may read."""
     from django.test import Client  # noqa: PLC0415
 
-    from ingest.api_keys import create_key  # noqa: PLC0415
+    from ingest.authentication import create_key  # noqa: PLC0415
     from tests.factories import make_person  # noqa: PLC0415
 
-    client = Client()
+    client = Client(HTTP_HOST="127.0.0.1")
     client.force_login(make_person("ann", project))
     key = create_key(project, "bench", ["read"])[1]
     headers = {"Authorization": f"Bearer {key}"}

@@ -73,7 +73,7 @@ def _judge(
     if not judged:
         return {}, {}
     only = {**where, "knowledge_id": judged}
-    cells = read_cells(project_id, since, until, by=("knowledge_id", *STRATA), where=only, words=False)
+    cells = read_cells(project_id, since, until, by=("knowledge_id", *STRATA), where=only, words=False, near_alone=True)
     of_item: dict[str, list[Cell]] = {}
     for cell in cells:
         of_item.setdefault(cell.key["knowledge_id"], []).append(cell)

@@ -17,7 +17,7 @@ from django.db import connection
 
 from knowledge.contributions import COUNTS, Counts, RollupKey
 from knowledge.effects.counts import COLUMNS
-from knowledge.effects.replicates import Replicates
+from knowledge.effects.replicates import Replicates, halves_of, joined
 
 ROWS_AT_ONCE: Final = 500  # of one statement
 WEEK: Final = 7
@@ -79,6 +79,22 @@ def monday_of(day: date) -> date:
 
 def digest_of(key: RollupKey) -> bytes:
     return hashlib.blake2b(orjson.dumps(list(key)), digest_size=16).digest()
+
+
+def pack_replicates(replicates: Replicates) -> bytes:
+    """Return the stored form: its halves, each deflated, so that the first one is read alone where that does."""
+    near, rest = map(zlib.compress, halves_of(replicates.to_bytes()))
+    return len(near).to_bytes(4, "little") + near + rest
+
+
+def near_half(stored: bytes | memoryview) -> bytes:
+    """Return the first half of what `pack_replicates` stored."""
+    return zlib.decompress(stored[4 : 4 + int.from_bytes(stored[:4], "little")])
+
+
+def both_halves(stored: bytes | memoryview) -> bytes:
+    """Return the whole of what `pack_replicates` stored."""
+    return joined(near_half(stored), zlib.decompress(stored[4 + int.from_bytes(stored[:4], "little") :]))
 
 
 def apply(project_id: int, changes: Changes) -> None:
@@ -173,7 +189,7 @@ def _sum(before: tuple[Any, ...] | None, change: Change) -> tuple[Any, ...] | No
         counts.update(dict(zip(SUMS, numbers, strict=True)))
         counts.update(orjson.loads(words))
         if stored:
-            replicates = replicates + Replicates.from_bytes(zlib.decompress(bytes(stored)))
+            replicates = replicates + Replicates.from_bytes(both_halves(stored))
     if any(number < 0 for number in counts.values()):
         raise ValueError(
             "rollups: a sum is below 0, so something was taken out that was never in; run manage.py rebuild"
@@ -181,5 +197,5 @@ def _sum(before: tuple[Any, ...] | None, change: Change) -> tuple[Any, ...] | No
     if not any(counts.values()):
         return None
     words = {name: number for name, number in sorted(counts.items()) if ":" in name and number}
-    packed = zlib.compress(replicates.to_bytes()) if counts["n_points"] else b""
+    packed = pack_replicates(replicates) if counts["n_points"] else b""
     return (*(counts[name] for name in SUMS), orjson.dumps(words).decode(), packed)

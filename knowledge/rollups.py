@@ -4,7 +4,6 @@ Days are those of the journal (UTC), both ends included. What was not rolled up 
 of how many runs. (Seed 001 §13, §17.)
 """
 
-import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -16,7 +15,7 @@ from knowledge.contributions import COUNTS, LATENCY_MS, WORD_KINDS
 from knowledge.effects.counts import COLUMNS, ArmCounts, CellKey, stratum_of
 from knowledge.effects.replicates import Replicates
 from knowledge.models import RunContribution
-from knowledge.rollup_rows import WEEK
+from knowledge.rollup_rows import WEEK, both_halves, near_half
 
 # Name of a dimension -> its column. `tool_class` is what stratifies: the MCP server, else the tool.
 DIMENSIONS: Final[Mapping[str, str]] = {
@@ -65,13 +64,15 @@ def read_cells(
     by: Sequence[str] = (),
     where: Mapping[str, Value | Collection[Value]] | None = None,
     replicates: bool = True,
+    near_alone: bool = False,
     words: bool = True,
 ) -> list[Cell]:
     """Return the sums of the days from `since_day` to `until_day` by the dimensions `by`, in the order of their values.
 
     `where` limits dimensions to a value or to any of several. With `knowledge_id` in either the sums are those of
     items, else those of searches: cells of several items must not be added up. `replicates` can be left out where no
-    interval is wanted, `words` where nothing is broken down. Raises KeyError for a name that is no dimension.
+    interval is wanted, and `words` where nothing is broken down; with `near_alone` intervals of `near` can be told and
+    no others. Raises KeyError for a name that is no dimension.
     """
     chosen = {} if where is None else {name: _several(values) for name, values in where.items()}
     names = {name: DIMENSIONS[name] for name in (*by, *chosen)}
@@ -93,7 +94,7 @@ def read_cells(
         cursor.execute(f"SELECT {', '.join([*columns, *sums])} {source} {grouped}", given)
         found = {row[:n]: dict(zip(_SUMS, row[n:], strict=True)) for row in cursor.fetchall() if row[-1] is not None}
     told = _words(columns, source, given, n) if words else {}
-    parts = _replicates(columns, source, given, n) if replicates else {}
+    parts = _replicates(columns, source, given, n, near_alone) if replicates else {}
     return [_cell(by, key, found[key], told.get(key, {}), parts.get(key)) for key in sorted(found, key=_sortable)]
 
 
@@ -140,13 +141,17 @@ def _words(columns: Sequence[str], source: str, given: Sequence[Any], n: int) ->
     return found
 
 
-def _replicates(columns: Sequence[str], source: str, given: Sequence[Any], n: int) -> dict[tuple[Any, ...], Replicates]:
+def _replicates(
+    columns: Sequence[str], source: str, given: Sequence[Any], n: int, near_alone: bool
+) -> dict[tuple[Any, ...], Replicates]:
     parts: dict[tuple[Any, ...], list[bytes]] = {}
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {', '.join([*columns, 'replicates'])} {source} AND replicates <> ''::bytea", given)
         for row in cursor.fetchall():
             parts.setdefault(row[:n], []).append(row[n])
-    return {key: Replicates.total_stored(map(zlib.decompress, found)) for key, found in parts.items()}
+    if near_alone:
+        return {key: Replicates.total_near(map(near_half, found)) for key, found in parts.items()}
+    return {key: Replicates.total_stored(map(both_halves, found)) for key, found in parts.items()}
 
 
 def _cell(

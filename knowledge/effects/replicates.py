@@ -27,6 +27,7 @@ SALT: Final = b"temporality.effects.1"  # the same for all projects: a run has o
 LENGTH: Final = len(ROWS) * N_REPLICATES + N_MARKS
 FORM: Final = 1  # first byte of the stored form; the second is the width of its numbers
 WIDTHS: Final = (1, 2, 4, 8)  # bytes
+N_NEAR: Final = 2 * N_REPLICATES  # numbers of the first two rows, which tell of the outcome `near`
 
 
 def _poisson_steps() -> NDArray[np.uint32]:
@@ -57,6 +58,30 @@ def mark_of(run_id: str) -> int:
 
 def _unreadable(length: int) -> str:
     return f"replicates: {length} bytes are not of form {FORM} with {LENGTH} numbers; rebuild"
+
+
+def _by_width(parts: Iterable[bytes], length: int) -> dict[int, list[bytes]]:
+    """Return the numbers of stored forms of so many numbers, by their width in bytes."""
+    found: dict[int, list[bytes]] = {}
+    for data in parts:
+        width = data[1] if len(data) > 1 and data[0] == FORM else 0
+        if width not in WIDTHS or len(data) != 2 + width * length:
+            raise ValueError(_unreadable(len(data)))
+        found.setdefault(width, []).append(data[2:])
+    return found
+
+
+def halves_of(stored: bytes) -> tuple[bytes, bytes]:
+    """Return a stored form as what tells of `near` and of runs, a form of its own, and the numbers that this leaves."""
+    width = stored[1]
+    first, last = 2 + width * N_NEAR, len(stored) - width * N_MARKS
+    return stored[:first] + stored[last:], stored[first:last]
+
+
+def joined(near: bytes, rest: bytes) -> bytes:
+    """Return the stored form that `halves_of` cut."""
+    first = 2 + near[1] * N_NEAR
+    return near[:first] + rest + near[first:]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,15 +128,20 @@ class Replicates:
     @classmethod
     def total_stored(cls, parts: Iterable[bytes]) -> Self:
         """Return the sum of what `to_bytes` stored, without making each of the parts. Raises as `from_bytes` does."""
-        by_width: dict[int, list[bytes]] = {}
-        for data in parts:
-            width = data[1] if len(data) > 1 and data[0] == FORM else 0
-            if width not in WIDTHS or len(data) != 2 + width * LENGTH:
-                raise ValueError(_unreadable(len(data)))
-            by_width.setdefault(width, []).append(data[2:])
         values = np.zeros(LENGTH, dtype=np.int64)
-        for width, found in by_width.items():
+        for width, found in _by_width(parts, LENGTH).items():
             values += np.frombuffer(b"".join(found), dtype=f"<u{width}").reshape(-1, LENGTH).sum(axis=0, dtype=np.int64)
+        return cls(values)
+
+    @classmethod
+    def total_near(cls, parts: Iterable[bytes]) -> Self:
+        """Return the sum of first halves of stored forms. Rows of other outcomes are 0: they must not be read."""
+        values = np.zeros(LENGTH, dtype=np.int64)
+        for width, found in _by_width(parts, N_NEAR + N_MARKS).items():
+            table = np.frombuffer(b"".join(found), dtype=f"<u{width}").reshape(-1, N_NEAR + N_MARKS)
+            summed = table.sum(axis=0, dtype=np.int64)
+            values[:N_NEAR] += summed[:N_NEAR]
+            values[-N_MARKS:] += summed[N_NEAR:]
         return cls(values)
 
     def __eq__(self, other: object) -> bool:

@@ -23,7 +23,7 @@ from knowledge.effects.counts import (
     merge,
     stratum_of,
 )
-from knowledge.effects.replicates import LENGTH, N_MARKS, N_REPLICATES, ROWS, Replicates, weights_of
+from knowledge.effects.replicates import LENGTH, N_MARKS, N_REPLICATES, ROWS, Replicates, halves_of, joined, weights_of
 
 SHELL = stratum_of("tool.failed", "shell", 1, 0.2)
 GIT = stratum_of("tool.failed", "git", 1, 0.2)
@@ -170,6 +170,23 @@ def test_stored_numbers_take_the_width_they_need(times: int, width: int) -> None
     one = Replicates.of_run("r-2", (1,) * len(ROWS))
     assert Replicates.total_stored([stored, one.to_bytes(), stored]) == replicates + one + replicates
     assert Replicates.total_stored([]) == Replicates.empty()
+
+
+@pytest.mark.parametrize("times", [1, 300, 70_000])
+def test_many_runs_are_summed_up_as_one_by_one(times: int) -> None:
+    """Some of them taken away again; the numbers of one outcome are found in half of what is stored."""
+    one = [(f"r-{n}", (4 * times, n, 3, 2, 9, n % 3), 1) for n in range(40)]
+    gone = [(f"r-{n}", (4 * times, n, 3, 2, 9, n % 3), -1) for n in range(7)]
+    whole = Replicates.total(Replicates.of_run(run_id, sums) for run_id, sums, _ in one[7:])
+    assert Replicates.of_runs([*one, *gone]) == whole
+    assert Replicates.of_runs([]) == Replicates.empty()
+    near, rest = halves_of(whole.to_bytes())
+    assert joined(near, rest) == whole.to_bytes()
+    summed = Replicates.total_near([near, near, halves_of(Replicates.of_run("r-1", [1] * 6).to_bytes())[0]])
+    expected = whole + whole + Replicates.of_run("r-1", [1] * 6)
+    for name in ("near_known", "near_success"):
+        assert list(summed.row(name)) == list(expected.row(name))
+    assert summed.n_runs == expected.n_runs and not summed.row("far_known").any()
 
 
 def test_taking_away_what_was_never_added_is_not_stored() -> None:

@@ -240,6 +240,10 @@ def test_weeks_are_read_as_their_days_would_be(project: Project) -> None:
     assert read_cells(project.pk, date.min, date.max) == read_cells(project.pk, first, first + timedelta(days=25))
     (plain,) = read_cells(project.pk, first, first + timedelta(days=25), replicates=False, words=False)
     assert plain.counts == cell_of(project).counts and not any(plain.words.values())
+    (near,) = read_cells(project.pk, first, first + timedelta(days=25), near_alone=True)
+    whole = cell_of(project).points.replicates
+    assert list(near.points.replicates.row("near_known")) == list(whole.row("near_known"))
+    assert near.points.n_runs == cell_of(project).points.n_runs
 
 
 def test_the_two_arms_reach_the_estimates(project: Project) -> None:
