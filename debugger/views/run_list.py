@@ -126,7 +126,7 @@ def _form(project: Project, params: dict[str, str]) -> dict[str, Any]:
             "waiting": ("waiting or not", choices("waiting", WAITING, params)),
             "trigger": ("any trigger", choices("trigger", triggers, params)),
             "drop_reason": ("any drop reason", choices("drop_reason", stages.DROP_REASONS, params)),
-            "outcome": ("any outcome of a hint", choices("outcome", stages.OUTCOMES, params)),
+            "outcome": ("any hint outcome", choices("outcome", stages.OUTCOMES, params)),
             "has_injection": ("any injection", choices("has_injection", INJECTION_WORDS, injection)),
             "within": ("any time", choices("within", {word: WITHIN_WORDS[word] for word in WITHIN}, params)),
         },
