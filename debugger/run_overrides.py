@@ -10,7 +10,7 @@ from debugger.run_settings import BUDGETS, ID_LIMIT, LOCALES, MOST, TRIGGERS
 
 SWITCHES: Final = ("activation", "shadow")
 WORDS: Final[Mapping[str, bool]] = {"on": True, "true": True, "off": False, "false": False}
-OTHERS: Final = ("triggers", "holdout_share", "holdout_salt", "locale", "model")
+OTHERS: Final = ("triggers", "holdout_share", "holdout_salt", "holdout_experiment", "locale", "model")
 SETTABLE: Final = (*BUDGETS, *SWITCHES, *OTHERS)
 DIGITS: Final = 12  # of a number that is read at all
 
@@ -50,8 +50,8 @@ def _with(spec: dict[str, Any], name: str, value: str) -> dict[str, Any]:
         raise SettingError(f"locale is not known: use one of {', '.join(LOCALES)}")
     if name != "locale" and (len(value) > ID_LIMIT or not value.isprintable()):
         raise SettingError(f"{name} must be a printable text of at most {ID_LIMIT} characters: shorten it")
-    if name == "holdout_salt":
-        return {**spec, "holdout": {**_object(spec, "holdout"), "salt": value}}
+    if name in ("holdout_salt", "holdout_experiment"):
+        return {**spec, "holdout": {**_object(spec, "holdout"), name.removeprefix("holdout_"): value}}
     return {**spec, name: value}
 
 

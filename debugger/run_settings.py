@@ -99,6 +99,7 @@ class Settings:
     limits: Mapping[str, int]
     holdout_share: float
     holdout_salt: str
+    holdout_experiment: str
     locale: str
 
 
@@ -118,6 +119,7 @@ def settings_of(base: Base) -> Settings:
         limits={name: limits[name] for name in BUDGETS if _is_count(limits.get(name))},
         holdout_share=share if isinstance(share, int | float) and not isinstance(share, bool) else 0,
         holdout_salt=_text(holdout, "salt"),
+        holdout_experiment=_text(holdout, "experiment"),
         locale=_text(spec, "locale") or "en",
     )
 
@@ -145,7 +147,12 @@ def spec_of(base: Base, chosen: Settings) -> dict[str, Any]:
             "off": [*unshown, *chosen.off],
         },
         "limits": {name: value for name, value in limits.items() if name not in BUDGETS} | dict(chosen.limits),
-        "holdout": {**holdout, "share": chosen.holdout_share, "salt": chosen.holdout_salt},
+        "holdout": {
+            **holdout,
+            "share": chosen.holdout_share,
+            "salt": chosen.holdout_salt,
+            "experiment": chosen.holdout_experiment,
+        },
         "locale": chosen.locale,
     }
 

@@ -101,6 +101,9 @@ def _how(doc: Doc) -> str:
 5. `needs` names programs beyond Python and a POSIX system; without them the task is left out, and the run says so.
 
 An agent of another kind is a `Chooser` (`bench/behaviour/agents.py`), or a model behind any OpenAI-compatible endpoint:
-`OPENAI_BASE_URL=… python -m bench.behaviour --agent openai_chat --model NAME`. `--into var/up.json` makes the runs in
-the stack that `make up` runs, where their timelines stay; `--sweep` tries other budgets; the arm `trial` draws for each
-situation whether its hints are placed, which the effect reports then estimate from."""
+`OPENAI_BASE_URL=… python -m bench.behaviour --agent openai_chat --model NAME`. `--sweep` tries other budgets; the arm
+`trial` draws for each situation whether its hints are placed, which the effect reports then estimate from.
+
+`make bench-behaviour` installs what it needs and runs; `BENCH='--tasks shell-crlf,sql-region-code'` hands options on.
+`--into var/up.json` makes the runs in the stack that `make up` runs, where their timelines stay, in the projects
+`behaviour` and `behaviour-placebo`; the page *Experiments* lists the report and links each run from it."""

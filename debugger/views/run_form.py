@@ -78,6 +78,7 @@ class RunForm(forms.Form):
     )
     holdout_share = forms.FloatField(min_value=0, max_value=1, required=False)
     holdout_salt = forms.CharField(max_length=ID_LIMIT, required=False)
+    holdout_experiment = forms.CharField(max_length=ID_LIMIT, required=False)
     locale = forms.ChoiceField(choices=list(LOCALES.items()), error_messages=NOT_OFFERED)
 
     def __init__(self, base: Base, data: Any = None, *, rules: ExtraRules | None = None) -> None:
@@ -146,6 +147,7 @@ class RunForm(forms.Form):
             limits={name: given[f"limit_{name}"] for name in BUDGETS if given[f"limit_{name}"] is not None},
             holdout_share=given["holdout_share"] or 0.0,
             holdout_salt=given["holdout_salt"],
+            holdout_experiment=given["holdout_experiment"],
             locale=given["locale"],
         )
 
@@ -167,6 +169,7 @@ def initial_of(base: Base) -> dict[str, Any]:
         "triggers": [name for name in TRIGGERS if name not in told.off],
         "holdout_share": told.holdout_share or None,
         "holdout_salt": told.holdout_salt,
+        "holdout_experiment": told.holdout_experiment,
         "locale": told.locale,
         **{f"limit_{name}": value for name, value in told.limits.items()},
     }

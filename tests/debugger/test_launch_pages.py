@@ -50,6 +50,7 @@ OUT_OF_LIMITS = {
     "limit_tokens_per_run": ["1000000001"],
     "holdout_share": ["-0.1", "1.1", "nan", "half"],
     "holdout_salt": ["s" * 201],
+    "holdout_experiment": ["e" * 201],
     "locale": ["", "fr"],
 }
 
@@ -288,14 +289,14 @@ def test_a_secret_in_a_task_is_not_sent(world: World) -> None:
 def test_a_scenario_is_started_with_what_was_chosen(world: World) -> None:
     """The workflow's input has the scenario and the settings; the run's page waits for its first event."""
     data = world.form("?scenario=release-package", limit_tokens_per_run="900", holdout_share="0.25", holdout_salt="s1")
-    data |= {"triggers": ["tool.failed"], "tools": ["shell", "update_plan"]}
+    data |= {"triggers": ["tool.failed"], "tools": ["shell", "update_plan"], "holdout_experiment": "spring"}
     response = world.client().post(address("?scenario=release-package"), data)
     run_id = started_id(response)
     assert re.fullmatch(r"release-package-\d{8}-\d{6}-[0-9a-f]{8}", run_id)
     spec = kept(world, run_id)
     assert spec["script"] == "release-package"
     assert spec["limits"] == {"tokens_per_run": 900}
-    assert spec["holdout"] == {"share": 0.25, "salt": "s1"}
+    assert spec["holdout"] == {"share": 0.25, "salt": "s1", "experiment": "spring"}
     assert spec["switches"] == {"activation": True, "shadow": False, "off": ["task.priming", "mcp.first_call"]}
     page = world.client().get(response["Location"])
     assert page.status_code == 200

@@ -31,11 +31,12 @@ SPEC: dict[str, Any] = {
 def test_settings_of_the_command_line_replace_those_of_the_spec() -> None:
     """Only what is named changes; of a name given twice the last counts; the given spec itself stays."""
     given = ["max_turns=3", "max_turns=7", "shadow=on", "triggers=tool.failed", "holdout_salt=s1", "holdout_share=0.5"]
+    given += ["holdout_experiment=spring"]
     assert with_settings(SPEC, [*given, "locale=ru"]) == {
         "task": "Release it",
         "limits": {"max_turns": 7, "run_ms": 9_000},
         "switches": {"off": ["my.trigger", "task.priming", "mcp.first_call"], "shadow": True},
-        "holdout": {"share": 0.5, "salt": "s1"},
+        "holdout": {"share": 0.5, "salt": "s1", "experiment": "spring"},
         "locale": "ru",
     }
     assert SPEC["limits"]["max_turns"] == 5 and "holdout" not in SPEC
