@@ -145,7 +145,7 @@ def report(n_activations: int) -> None:
     questions: dict[str, Callable[[], Any]] = {
         "make_report": lambda: make_report(project.pk, Asked(first, last)),
         "make_item_report": lambda: make_item_report(project.pk, first, last),
-        **_pages(project),
+        **_pages(project, f"since={first}&until={last}"),
         "the two arms by stratum": lambda: read_cells(project.pk, first, last, by=STRATA, words=False),
         "by day and trigger": lambda: read_cells(project.pk, first, last, by=("day", "trigger"), replicates=False),
         "one item by arm": lambda: read_cells(project.pk, first, last, by=("arm",), where={"knowledge_id": "k-7"}),
@@ -196,7 +196,7 @@ def _chain(chance: random.Random, n_activations: int) -> Any:
     return RunChain(RunFacts(success=chance.random() < 0.5), tuple(activations), tuple(candidates))
 
 
-def _pages(project: Any) -> dict[str, Callable[[], Any]]:
+def _pages(project: Any, days: str) -> dict[str, Callable[[], Any]]:
     """Return the requests of a signed in member, and of a key that may read."""
     from django.test import Client  # noqa: PLC0415
 
@@ -218,7 +218,7 @@ def _pages(project: Any) -> dict[str, Callable[[], Any]]:
 
     own = f"/{project.slug}"
     addresses = [f"{own}/effects/?days=90", f"{own}/effects/?days=365&group=tool", f"{own}/effects/items/?days=90"]
-    addresses += [f"{own}/experiments/", "/v1/reports/effects?days=90", "/v1/reports/effects/items?days=90"]
+    addresses += [f"{own}/experiments/", f"/v1/reports/effects?{days}", f"/v1/reports/effects/items?{days}"]
     return {f"GET {address}": asking(address) for address in addresses}
 
 
