@@ -11,6 +11,7 @@ from typing import Any, Final
 from contract.events import ID_LIMIT
 from ingest.journal import JournalEvent
 from knowledge import event_data as read
+from knowledge.chain_facts import UNKNOWN_ITEM
 from knowledge.event_data import fill
 from knowledge.spans import is_span, is_whole, kind_of
 
@@ -199,7 +200,7 @@ class Placer:
         activation_id = event.activation_id or known.get("activation_id") or self._by_item.get(knowledge_id or "")
         if not knowledge_id and not hint_id:
             return None
-        return activation_id or UNKNOWN_ACTIVATION, knowledge_id or f"? {hint_id}"[:ID_LIMIT]
+        return activation_id or UNKNOWN_ACTIVATION, knowledge_id or f"{UNKNOWN_ITEM}{hint_id}"[:ID_LIMIT]
 
 
 def hint_id_of(event: JournalEvent) -> str | None:

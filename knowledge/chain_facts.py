@@ -4,7 +4,9 @@ Field names and units are those of `knowledge/models/chains.py`. (Seed 001 §10.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+UNKNOWN_ITEM: Final = "? "  # begins the id of a candidate of which only the hint is known
 
 
 @dataclass(frozen=True, slots=True)

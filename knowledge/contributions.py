@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from knowledge.chain_facts import ActivationFacts, CandidateFacts, RunChain, RunFacts
+from knowledge.chain_facts import UNKNOWN_ITEM, ActivationFacts, CandidateFacts, RunChain, RunFacts
 from knowledge.effects.counts import ATTEMPT_LIMIT, WITHHELD
 
 SKIPPED: Final = "skipped"
@@ -27,7 +27,6 @@ COUNTS: Final = (
 )  # fmt: skip
 WORD_KINDS: Final = ("result", "skip", "hold", "drop", "used_by", "judged_by", "ms")
 PPM: Final = 1_000_000
-UNKNOWN_ITEM: Final = "? "  # begins the id of a candidate of which only the hint is known
 
 
 class RollupKey(NamedTuple):

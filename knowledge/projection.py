@@ -10,6 +10,7 @@ from typing import Final
 
 from django.db import connection, transaction
 
+from knowledge.chain_facts import UNKNOWN_ITEM
 from knowledge.models import KnowledgeVersion
 
 KNOWLEDGE_EVENT_TYPES: Final = ("hint.used", "hint.ignored", "hint.outcome")
@@ -27,7 +28,7 @@ REPORTED: Final[Mapping[str, str]] = {
     "n_neutral": "outcome_source IN ('reported', 'person') AND outcome = 'neutral'",
 }
 _COUNTED: Final = ", ".join(f"count(*) FILTER (WHERE {REPORTED[name]})" for name in COUNTS)
-OF_AN_ITEM: Final = "knowledge_id NOT LIKE '? %%'"  # of a hint alone no item is known, and it counts nowhere
+OF_AN_ITEM: Final = f"knowledge_id NOT LIKE '{UNKNOWN_ITEM}%%'"  # a hint alone counts nowhere
 _OF_ITEMS: Final = f"(usage_source = 'reported' OR outcome_source IN ('reported', 'person')) AND {OF_AN_ITEM}"
 _READ: Final = f"""
 SELECT knowledge_id, {_COUNTED} FROM knowledge_candidate

@@ -10,6 +10,7 @@ from typing import Any, Final
 from contract import stages
 from debugger.queries.pieces import Piece, counted, one_line, plural, said
 from debugger.queries.rows import NS, Row
+from knowledge.chain_facts import UNKNOWN_ITEM
 from knowledge.draws import would_have_taken
 from knowledge.models import Candidate
 from knowledge.usage import PERSON
@@ -53,7 +54,7 @@ class CandidateLine:
     @property
     def is_item(self) -> bool:
         """Whether the id is one of an item: where only the hint is known, it is not."""
-        return not self.knowledge_id.startswith("? ")
+        return not self.knowledge_id.startswith(UNKNOWN_ITEM)
 
 
 def describe_candidate(candidate: Candidate, rows: Mapping[str, Row], origin_ns: int) -> CandidateLine:

@@ -9,10 +9,10 @@ from typing import Final
 
 from contract import stages
 from debugger.queries.pieces import one_line, plural
+from knowledge.chain_facts import UNKNOWN_ITEM
 from knowledge.models import Activation, Candidate
 
 SHOWN: Final = 100  # lines of a list
-UNKNOWN_ITEM: Final = "? "  # begins the id of a candidate of which only the hint is known
 HELD: Final = "held back"
 
 
