@@ -723,7 +723,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="runsummary",
             index=django.contrib.postgres.indexes.GinIndex(
-                fastupdate=False, fields=["task_grams"], name="run_summary_task"
+                fields=["task_grams"], gin_pending_list_limit=256, name="run_summary_task"
             ),
         ),
         migrations.CreateModel(
