@@ -83,10 +83,10 @@ def lay_out(cells: Sequence[Cell], slug: str, since: date, until: date) -> Exper
         if cell.key["arm"]:
             by_name.setdefault(cell.key["experiment"], []).append(cell)
     days = {"since": since.isoformat(), "until": until.isoformat()}
-    found = [_experiment(name, arms_by_stratum(points_by_stratum(of)), slug, days) for name, of in by_name.items()]
-    found.sort(key=lambda one: (-one.n_points, one.name))
+    largest = sorted(by_name.items(), key=lambda found: (-sum(cell.points.n_points for cell in found[1]), found[0]))
+    found = [_experiment(name, arms_by_stratum(points_by_stratum(of)), slug, days) for name, of in largest[:MOST]]
     everything = both_arms(arms_by_stratum(points_by_stratum(cells)))
-    return Experiments(since, until, tuple(found[:MOST]), max(len(found) - MOST, 0), _power(everything))
+    return Experiments(since, until, tuple(found), max(len(by_name) - MOST, 0), _power(everything))
 
 
 def _experiment(name: str, strata: Strata, slug: str, days: Mapping[str, str]) -> Experiment:
