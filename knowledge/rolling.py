@@ -6,8 +6,7 @@ a lock that folds do not know; whoever takes runs away comes last of its locks t
 """
 
 from collections.abc import Sequence
-from datetime import date
-from itertools import groupby
+from datetime import date, timedelta
 from typing import Any, Final
 
 from django.db import connection, transaction
@@ -80,12 +79,16 @@ def roll_up(project_id: int, limit: int = RUNS_AT_ONCE) -> int:
         for run_id, day, body, rolled in rows:
             _note_difference(changes, run_id, day, unpack(rolled), unpack(body))
         apply(project_id, changes)
-        cursor.execute(
-            "UPDATE knowledge_runcontribution SET dirty = false, rolled = ''"
-            " WHERE project_id = %s AND run_id = ANY(%s)",
-            [project_id, [row[0] for row in rows]],
-        )
+        _mark_rolled(cursor, project_id, [row[0] for row in rows])
     return len(rows)
+
+
+def _mark_rolled(cursor: Any, project_id: int, run_ids: Sequence[str]) -> None:
+    """Note that what these runs add, whose rows are locked and were read, is in the sums. Never more than these."""
+    cursor.execute(
+        "UPDATE knowledge_runcontribution SET dirty = false, rolled = '' WHERE project_id = %s AND run_id = ANY(%s)",
+        [project_id, list(run_ids)],
+    )
 
 
 def _note_difference(changes: Changes, run_id: str, day: date, before: Cells, after: Cells) -> None:
@@ -143,26 +146,26 @@ def rebuild(project_id: int, since: date | None = None) -> None:
     days = set(RunContribution.objects.filter(**own).values_list("day", flat=True).distinct())
     for model in (Rollup, ItemRollup):
         days |= set(model.objects.filter(**own, forgotten=False).values_list("day", flat=True).distinct())
-    days = {day for day in days if since is None or day >= monday_of(since)}
-    for _, of_week in groupby(sorted(days), key=monday_of):
-        _rebuild_week(project_id, list(of_week))
+    for monday in sorted({monday_of(day) for day in days if since is None or day >= monday_of(since)}):
+        _rebuild_week(project_id, monday)
 
 
-def _rebuild_week(project_id: int, days: Sequence[date]) -> None:
-    """Make anew the sums of these days, which are all that their week has."""
-    own: dict[str, Any] = {"project_id": project_id}
+def _rebuild_week(project_id: int, monday: date) -> None:
+    """Make anew the sums of a week and of its days. Runs that are folded meanwhile keep waiting for `roll_up`."""
+    week: dict[str, Any] = {"project_id": project_id, "day__range": (monday, monday + timedelta(days=6))}
     with transaction.atomic(), connection.cursor() as cursor:
         _lock(cursor, project_id)
         for model in (Rollup, ItemRollup):
-            model.objects.filter(**own, day__in=(monday_of(days[0]), *days), forgotten=False).delete()
-        for day in days:
+            model.objects.filter(**week, forgotten=False).delete()
+        for day in sorted(RunContribution.objects.filter(**week).values_list("day", flat=True).distinct()):
             cursor.execute(
                 "SELECT run_id, body FROM knowledge_runcontribution WHERE project_id = %s AND day = %s"
                 ' ORDER BY run_id COLLATE "C" FOR UPDATE',  # as folds lock them
                 [project_id, day],
             )
             changes: Changes = {}
-            for run_id, body in cursor.fetchall():
+            rows = cursor.fetchall()
+            for run_id, body in rows:
                 _note_difference(changes, run_id, day, {}, unpack(body))
             apply(project_id, changes)
-            RunContribution.objects.filter(**own, day=day).update(dirty=False, rolled=b"")
+            _mark_rolled(cursor, project_id, [row[0] for row in rows])
