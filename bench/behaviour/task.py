@@ -19,7 +19,6 @@ KINDS: Final[dict[str, str]] = {
     "wrong": "an item that fits the error and whose advice does not help",
 }
 FITTING: Final = ("invented", "known")  # kinds whose item helps and is to be found by the error
-WITH_ITEM: Final = ("invented", "known", "priming", "wrong")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ EVENT_TYPE: Final = "run.escalated"
 SHOWN: Final = {"open": "open", "decided": "decided", "all": "all"}
 MORE: Final[Mapping[str, tuple[Clause, ...]]] = {"open": (UNDECIDED,), "decided": (DECIDED,), "all": ()}
 NAV_MOST: Final = 99  # open ones counted beside the page's name; beyond it "99+"
-REASON_SHOWN: Final = 300  # code points of a reason in the list
 TEXT_SHOWN: Final = 4_000
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")  # what model providers accept
 LAST_READ: Final = 1_000  # events looked at for each run of a page
