@@ -2,8 +2,8 @@
 
 `rebuild` folds short runs again and sums up what they add, at two sizes; `refresh` brings the sums up to 1,000 new
 activations; `growing` folds one run that grows batch by batch; `report` asks for the pages of many activations, whose
-sums `bench/rollup_store.py` makes. `work` is processor time of this process, which tells about the
-same on a busy machine; the database's is in the wall clock alone.
+sums `bench/rollup_store.py` makes. `work` is processor time of this process, `database` that of its connection (in
+hundredths of a second, without parallel workers); both tell about the same on a busy machine.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import django
@@ -53,12 +54,24 @@ def main() -> int:
 
 def timed(name: str, act: Callable[[], Any], per: int = 0, unit: str = "events") -> Any:
     """Do it, and tell how long it took; `per` is how much was done."""
-    began, work = time.perf_counter(), time.process_time()
+    began, work, served = time.perf_counter(), time.process_time(), database_time()
     result = act()
-    took, worked = time.perf_counter() - began, time.process_time() - work
-    rate = f"  {per / took:,.0f} {unit}/s by the clock, {per / worked:,.0f} by work" if per else ""
-    print(f"{name:<46} {1_000 * took:>9,.0f} ms  work {1_000 * worked:>9,.0f} ms{rate}", flush=True)
+    took, worked, served = time.perf_counter() - began, time.process_time() - work, database_time() - served
+    rate = f"  {per / took:,.0f} {unit}/s by the clock, {per / (worked + served):,.0f} by work" if per else ""
+    spent = f"work {1_000 * worked:>7,.0f} ms  database {1_000 * served:>7,.0f} ms"
+    print(f"{name:<46} {1_000 * took:>9,.0f} ms  {spent}{rate}  load {os.getloadavg()[0]:.0f}", flush=True)
     return result
+
+
+def database_time() -> float:
+    """Return the processor time of our connection's process, in seconds."""
+    from django.db import connection  # noqa: PLC0415
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone()
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def rebuild(n_runs: int) -> None:

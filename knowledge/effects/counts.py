@@ -183,6 +183,8 @@ class Arms:
 def merge(parts: Iterable[ArmCounts]) -> ArmCounts:
     """Return the sum of any number of cells, in one pass."""
     cells = list(parts)
+    if len(cells) == 1:
+        return cells[0]
     sums = {name: sum(getattr(cell, name) for cell in cells) for name in COLUMNS}
     return ArmCounts(**sums, replicates=Replicates.total(cell.replicates for cell in cells))
 
