@@ -53,6 +53,8 @@ OPERATIONS = [
     ("GET", "/v1/rejects"),
     ("GET", "/v1/batches"),
     ("GET", "/v1/reports/effectiveness"),
+    ("GET", "/v1/reports/effects"),
+    ("GET", "/v1/reports/effects/items"),
     ("GET", "/v1/runs"),
     ("GET", "/v1/runs/{run_id}"),
     ("GET", "/v1/runs/{run_id}/events"),
