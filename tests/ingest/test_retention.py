@@ -187,7 +187,7 @@ def test_the_counts_of_a_forgotten_day_stay() -> None:
     rows = DayTotals.objects.filter(project=project, day=OLD)
     assert {row.status: row.n_runs for row in rows} == {"completed": 2, "running": 1}
     assert {name: sum(getattr(row, name) for row in rows) for name in summed} == summed
-    by_trigger = Rollup.objects.filter(project=project, day=OLD, forgotten=True)
+    by_trigger = Rollup.objects.filter(project=project, span=1, day=OLD, forgotten=True)
     assert {name: sum(getattr(row, name) for row in by_trigger) for name in expected} == expected
     assert {row.trigger for row in by_trigger} == {"tool.failed", "mcp.first_call"}
     assert expected["n_injected"] == 3
