@@ -1,6 +1,6 @@
 """What a page that shows a run in progress has to change: rows replaced, rows put in, or all of them anew. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from debugger.queries.rows import Row
@@ -103,7 +103,8 @@ def changes_since(timeline: Timeline, before: Timeline, window: Window, cursor: 
     axis_ns = timeline.axis.end_ns - timeline.axis.start_ns
     known = _keys(in_sections(before.rows, before.notes))
     same_axis = axis_ns == cursor.axis_ns and timeline.axis.gaps == before.axis.gaps
-    if not same_axis or known != [key for key in _keys(window.sections) if key in set(known)]:
+    in_place = known == [key for key in _keys(window.sections) if key in set(known)]
+    if not same_axis or not in_place or _has_new_heading(window.sections, set(known), cursor):
         return Changes(anew=True)
     old = {row.key: row for row in before.rows}
     replaced = tuple(
@@ -125,6 +126,11 @@ def _keys(sections: Sequence[Section]) -> list[str]:
         for section in sections
         for key in (*((section.key,) if section.title else ()), *(r.key for r in section.rows))
     ]
+
+
+def _has_new_heading(sections: Sequence[Section], known: Collection[str], cursor: Cursor) -> bool:
+    """Say whether a row that is shown stands under a heading that is not: what joined it named its turn."""
+    return any(section.title and section.key not in known and not _is_all_new(section, cursor) for section in sections)
 
 
 def _is_all_new(section: Section, cursor: Cursor) -> bool:

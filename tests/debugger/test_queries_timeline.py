@@ -253,3 +253,17 @@ def test_following_a_run_ends_at_the_same_page(step: int, seed: int | None) -> N
         window = cut_window(timeline, Shown())
         assert rows == [key for section in window.sections for key in (section.key, *(row.key for row in section.rows))]
         cursor = Cursor(max(event.arrival for event in here), 0, timeline.axis.end_ns - timeline.axis.start_ns)
+
+
+def test_a_heading_that_comes_after_its_rows_has_everything_drawn_anew() -> None:
+    """A row whose turn became known stands under a heading the page does not have: nothing is put behind that."""
+    timeline = build_timeline(journal(typical_run()))
+    of_turn = [row for row in timeline.rows if row.turn == 1]
+    known = timeline.rows[: timeline.rows.index(of_turn[0]) + 1]
+    before = replace(timeline, rows=tuple(replace(row, turn=None) for row in known))
+    cursor = Cursor(int(known[-1].key[1:]), 0, timeline.axis.end_ns - timeline.axis.start_ns)
+    window = cut_window(timeline, Shown())
+    assert changes_since(timeline, before, window, cursor).anew
+    same = replace(timeline, rows=known)
+    changes = changes_since(timeline, same, window, cursor)
+    assert not changes.anew and changes.inserted
