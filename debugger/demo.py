@@ -28,6 +28,8 @@ ASK_POLL_SECONDS = 0.5
 POLL_SECONDS = 0.1
 PAUSED_MARK = "hints_paused_by_demo"
 
+RUNS_NOW = "the demo runs now"  # begins the line that says so
+
 
 @dataclass(frozen=True, slots=True)
 class DemoTask:
@@ -98,6 +100,8 @@ class Demo:
         try:
             tasks = read_demo_tasks(self._files)
             due = [task for task in tasks if not self._still_waits(task) and (again or not self._numbers(task))]
+            if due:
+                self._tell(f"{RUNS_NOW} ({len(due)} to go, about a minute): its runs appear on the page")
             started = [(task, self._start(task)) for task in due if not task.pause_hints and not task.turns]
             for task, run_id in sorted(started, key=lambda pair: not pair[0].waits):
                 if not (task.waits and self._tell_waiting(run_id)):

@@ -86,6 +86,22 @@ function toast(text) {
   clearTimeout(toastTimer);
   toastTimer = setTimeout(() => node.classList.remove("on"), 1600);
 }
+
+// A verdict redraws its panel: the hint that was judged is where one goes on.
+let judged = null;
+document.addEventListener("htmx:beforeRequest", ({ detail }) => {
+  const box = detail.elt.closest("details.verdict");
+  if (box) judged = box.dataset.judged;
+});
+document.addEventListener("htmx:afterSettle", ({ detail }) => {
+  if (judged === null || detail.target?.id !== "panel") return;
+  const box = all("details.verdict").find((each) => each.dataset.judged === judged);
+  judged = null;
+  if (!box) return;
+  $("summary", box).focus();
+  if (!$("#panel [role=alert]")) toast("Kept");
+});
+
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
