@@ -165,7 +165,7 @@ def test_a_conversation_is_a_run_a_turn(stack: RunningStack, tmp_path: Path) -> 
     demo = Demo(stack.runtime(), stack.project, "http://h", told.append, tmp_path, tmp_path, stack.database_url)
     demo.run()
     runs = [f"{name}-{number}" for number in (1, 2, 3)]
-    assert [line.split(":")[0] for line in told[:3]] == [f"{run_id} completed" for run_id in runs]
+    assert [line.split(":")[0] for line in told[1:4]] == [f"{run_id} completed" for run_id in runs]
     first, second, third = (stack_request(stack, run_id) for run_id in runs)
     assert "Good evening, Ada." in first and "note-1" not in first and "by Friday" not in first
     assert "2026-09-24T21:08" not in first

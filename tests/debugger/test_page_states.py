@@ -118,7 +118,7 @@ STATES: Final[dict[str, States]] = {
         ("/alpha/effects/items/", "not in these numbers yet"),
     ),
     "experiments": States("/alpha/experiments/", ("/alpha/experiments/", "No hint was withheld yet"), NO_LAG),
-    "behaviour-report": States("/alpha/experiments/behaviour-broken/", ALWAYS, NO_LAG),
+    "behaviour-report": States("/alpha/experiments/reports/behaviour-broken/", ALWAYS, NO_LAG),
     "operations": States(
         "/alpha/operations/", ("/beta/operations/", "Nothing came in"), ("/alpha/operations/", "behind")
     ),
