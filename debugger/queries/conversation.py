@@ -7,13 +7,12 @@ from django.db import connection
 
 from debugger.access import GuardedRun
 from ingest.models import Run
-from knowledge.facets import facet
 
 TURN: Final = """
 SELECT number, n_turns, previous, next FROM (
     SELECT run_id, row_number() OVER place AS number, count(*) OVER () AS n_turns,
            lag(run_id) OVER place AS previous, lead(run_id) OVER place AS next
-    FROM knowledge_runsummary WHERE project_id = %s AND conversation_id = %s AND facets @> ARRAY[%s]
+    FROM knowledge_runsummary WHERE project_id = %s AND conversation_id = %s
     WINDOW place AS (ORDER BY started_ns NULLS LAST, run_id)
 ) turn WHERE run_id = %s
 """
@@ -36,8 +35,7 @@ def talk_of(run: GuardedRun) -> Talk | None:
     if not name:
         return None
     with connection.cursor() as cursor:
-        found_by = facet(run.project.pk, "conversation", name)  # by the index of the facets
-        cursor.execute(TURN, [run.project.pk, name, found_by, run.registry.run_id])
+        cursor.execute(TURN, [run.project.pk, name, run.registry.run_id])
         found = cursor.fetchone()
     if found is None:
         return None

@@ -210,9 +210,10 @@ class Choice:
 
 
 def choices(name: str, words: Mapping[str, str], params: Mapping[str, str]) -> tuple[Choice, ...]:
-    """Return the options of one filter, each with its meaning."""
+    """Return the options of one filter, each with its meaning. A name with a dot, as a trigger has, stays as it is."""
     return tuple(
-        Choice(word, word.replace("_", " "), meaning, params.get(name) == word) for word, meaning in words.items()
+        Choice(word, word if "." in word else word.replace("_", " "), meaning, params.get(name) == word)
+        for word, meaning in words.items()
     )
 
 

@@ -716,6 +716,14 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="runsummary",
+            index=models.Index(
+                condition=models.Q(("conversation_id__isnull", False)),
+                fields=["project", "conversation_id", "started_ns"],
+                name="run_summary_conversation",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="runsummary",
             index=django.contrib.postgres.indexes.GinIndex(
                 fastupdate=False, fields=["facets"], name="run_summary_facets"
             ),

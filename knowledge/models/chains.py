@@ -70,6 +70,11 @@ class RunSummary(models.Model):
             models.Index(fields=["fold_version"], name="run_summary_version"),
             models.Index(fields=["project", "status"], name="run_summary_status"),
             models.Index(fields=["project", "-first_received_at", "-run_id"], name="run_summary_listed"),
+            models.Index(
+                fields=["project", "conversation_id", "started_ns"],
+                condition=models.Q(conversation_id__isnull=False),
+                name="run_summary_conversation",
+            ),
             # Lists ask these once for each day, and each time what waits to be entered is read: none, or few KiB.
             GinIndex(fields=["facets"], name="run_summary_facets", fastupdate=False),
             GinIndex(fields=["task_grams"], name="run_summary_task", gin_pending_list_limit=256),

@@ -87,7 +87,7 @@ def test_the_matrix_has_every_word_in_its_place(path: Path, client: Client) -> N
     cells = re.findall(r'aria-label="Title of ([^,"]+), (\w+): ([^"]+)"', text)
     where = [(condition, column.title()) for condition in CONDITIONS for column in COLUMNS]
     assert cells == [(*place, word) for place, word in zip(where, WORDS, strict=True)]
-    tally = dict(re.findall(r'<span class="result [^"]*">(?:<svg.*?</svg>)?([^<]+)</span> <b>(\d+)</b>', text))
+    tally = dict(re.findall(r'<span class="cell [^"]*">(?:<svg.*?</svg>)?([^<]+)</span> <b>(\d+)</b>', text))
     assert tally == dict.fromkeys(RESULTS, "1")
     assert "5c1f" * 16 in text
     assert "2026-11-30 17:00:00 UTC" in text

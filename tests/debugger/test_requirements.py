@@ -14,6 +14,7 @@ import pytest
 from debugger.embedded.stack import SOURCE
 
 OURS = ("contract", "ingest", "knowledge", "kernel", "debugger")
+EXTRAS = {"llama_cpp": "requirements-behaviour.txt"}  # module -> file of an extra that the product does without
 PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[[a-z,]+\])?==[^=\s]+( ; .+)?")
 
 
@@ -71,13 +72,24 @@ def held_by(distribution: str) -> frozenset[str]:
 def foreign(folders: list[str]) -> set[str]:
     """Return the normal names of the distributions that the code under `folders` imports."""
     ours = {*OURS, "tests", "bench", *sys.stdlib_module_names}
-    modules = {name for folder in folders for name in imported(SOURCE / folder) if name.split(".")[0] not in ours}
+    apart = {*ours, *EXTRAS}
+    modules = {name for folder in folders for name in imported(SOURCE / folder) if name.split(".")[0] not in apart}
     return {owner_of(module) for module in modules}
 
 
 def test_what_the_product_imports_is_required() -> None:
     """A fresh install has every module that our code imports, by our own wish and not by accident."""
     assert foreign(list(OURS)) - set(pins("requirements.txt")) == set()
+
+
+@pytest.mark.parametrize(("module", "file"), EXTRAS.items())
+def test_an_extra_is_imported_by_one_module_alone(module: str, file: str) -> None:
+    """What only an extra brings is pinned in a file of its own, and one module of ours reads it."""
+    assert any(name.startswith(normal(module).removesuffix("-cpp")) for name in pins(file))
+    folders = [SOURCE / folder for folder in OURS]
+    readers = [path for folder in folders for path in folder.rglob("*.py") if f"import {module}" in path.read_text()]
+    readers += [path for folder in folders for path in folder.rglob("*.py") if f"from {module}" in path.read_text()]
+    assert len(set(readers)) == 1
 
 
 def test_what_the_tests_import_is_required() -> None:
