@@ -40,7 +40,8 @@ async function fetched(by) {
     const answer = await fetch(linkTo(by).getAttribute("hx-get"), { headers: { "HX-Request": "true" } });
     if (!answer.ok) throw new Error(String(answer.status));
     const part = windowOf(new DOMParser().parseFromString(await answer.text(), "text/html"));
-    if (!kept.includes(edge)) return null;
+    // A link that was followed meanwhile brings a window of its own, and has to stand until that is here.
+    if (!kept.includes(edge) || $("#timeline .pager a.htmx-request")) return null;
     put(part, by);
     return part;
   } catch {
