@@ -207,11 +207,10 @@ def test_others_do_not_start_it(client: Client, stack_is_there: list[str]) -> No
     assert stack_is_there == [] and benchmark.running() is None
 
 
-def test_a_broker_that_is_away_leaves_nothing_claimed(
-    stack_is_there: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It can be asked for again at once."""
-    monkeypatch.setattr(tasks._tasks, "put", lambda *_: "ConnectionError")
+def test_a_broker_that_is_away_leaves_nothing_claimed(folder: Path, settings: Settings) -> None:
+    """It can be asked for again at once. No broker runs beside these tests."""
+    settings.VAR_DIR = folder
+    (folder / "up.json").write_text("{}")
     assert keeper().post("/alpha/experiments/start/").status_code == 400
     assert benchmark.running() is None
 

@@ -27,7 +27,7 @@ TASKS = (
         item=Item(
             "An index.lock that is left over from a process that died is removed once none runs: "
             "`rm -f .git/index.lock`, then the same again.",
-            errors=("fatal: Unable to create '/work/.git/index.lock': File exists.",),
+            errors=("fatal: Unable to create '/srv/site/.git/index.lock': File exists.",),
             phrases=("another git process seems to be running",),
         ),
         needs=NEEDS,
